@@ -8,11 +8,11 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 
+from unbroken.errors import SlurmError
 from unbroken.slurm.accounting_rows import FIELDS as ACCOUNTING_FIELDS
 from unbroken.slurm.accounting_rows import SEPARATOR, AccountingRow, parse_accounting
 from unbroken.slurm.command import (
     AccountingDisabled,
-    SlurmError,
     SlurmMissing,
     SlurmRefused,
     SlurmUnreachable,
