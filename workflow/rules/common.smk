@@ -1,0 +1,104 @@
+"""Validated configuration and the functions of the rules. No rule stands here."""
+
+import json
+import os
+import sys
+import uuid
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from unbroken.collection import load_config
+from unbroken.collection.identity import config_hash
+from unbroken.errors import UnbrokenError
+from unbroken.launch.memory import memory_to_ask
+from unbroken.slurm.submission import check_extra
+
+# One id for this call and every job, retry and requeue of it: the launcher does not train a crashed run twice in it.
+os.environ.setdefault("UNBROKEN_CALL_ID", uuid.uuid4().hex)
+
+
+def wanted_slugs(project):
+    """The collections this call needs: those listed in config.yaml and those that the command line names.
+
+    A Snakemake inside a job is named its one target, and need not read the others.
+    """
+    there = sorted(path.stem for path in project.collections_dir.glob("*.yaml"))
+    named = [slug for slug in there if any(slug in argument for argument in sys.argv[1:])]
+    return named if workflow.remote_exec else list(dict.fromkeys([*project.collections, *named]))
+
+
+def load_all():
+    """The project's configuration and its collections by slug; a user's mistake is one message."""
+    try:
+        project = load_config(config)
+        collections = {slug: project.load(slug) for slug in wanted_slugs(project)}
+        check_extra(str(profile_default("slurm_extra") or ""))
+        for collection in collections.values():
+            check_extra(str(collection.resources.get("slurm_extra", "")))
+    except UnbrokenError as error:
+        raise WorkflowError(str(error)) from None
+    return project, collections
+
+
+def profile_default(resource):
+    """The value that the profile's default-resources give to a resource, or None."""
+    found = workflow.resource_settings._parsed_default_resources.get(resource)
+    return getattr(found, "value", found)
+
+
+PROJECT, COLLECTIONS = load_all()
+
+
+def run_of(wildcards):
+    return COLLECTIONS[wildcards.collection].run(wildcards.setting, int(wildcards.seed))
+
+
+def run_results(slug):
+    """The result of every run of a collection: what its training is finished by."""
+    return [str(run.paths(PROJECT.runs_dir).result) for run in COLLECTIONS[slug].runs()]
+
+
+def collection_targets(slug):
+    return [f"{PROJECT.results_dir}/{slug}/summary.csv", f"{PROJECT.results_dir}/{slug}/report.html"]
+
+
+def slurm_resources(slug):
+    """Resources of a collection's jobs: its own `resources:`; what it leaves open comes from the profile."""
+    own = {key: value for key, value in COLLECTIONS[slug].resources.items() if key != "mem_mb"}
+    base = COLLECTIONS[slug].resources.get("mem_mb") or profile_default("mem_mb")
+    if isinstance(base, int):
+        own["mem_mb"] = memory_request(base)
+    return own
+
+
+def memory_request(base):
+    """More memory for a run that was killed for it; asked anew before each submission, and it never raises."""
+
+    def mem_mb(wildcards):
+        run = run_of(wildcards)
+        return memory_to_ask(run.paths(PROJECT.runs_dir), base, run.of.operational)
+
+    return mem_mb
+
+
+def launch_spec(wildcards, input):
+    """What the launcher is told about the run: one JSON text."""
+    spec = run_of(wildcards).launch_spec()
+    if input:
+        spec["command"] += ["--manifest", str(input[0])]
+    return json.dumps(spec)
+
+
+def step_command(threads, resources):
+    """`srun ...` inside a Slurm job, nothing elsewhere.
+
+    Only as a direct child of slurmstepd does the launcher get Slurm's signals under cgroup tracking, and only a step
+    of its own keeps its exit code in accounting.
+    """
+    if not (workflow.remote_exec and os.environ.get("SLURM_JOB_ID")):
+        return ""
+    gpus = next((resources.get(key) for key in ("gpu", "gpus") if resources.get(key)), None)
+    gpu_option = f" --gpus={gpus}" if gpus else ""
+    cpus = resources.get("cpus_per_task") or threads
+    return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --unbuffered{gpu_option}"
