@@ -136,20 +136,14 @@ class Client:
         self.run(["scancel", job])
 
     def preempt(self, target: str, seconds: float = 1) -> str:
-        """Submit a job of `high` that pushes `target` out, and return its id; it runs for `seconds`.
+        """Submit a job of `high` that pushes `target` (a job or a node) out, and return its id; it runs for `seconds`.
 
-        A node: the job needs all of its CPUs. A job: it needs that job's CPUs and the idle ones of its first node, and
-        the victim's priority is lowered first, so that Slurm picks it before its neighbours.
+        It needs a whole node, because Slurm offers no way to name a victim: among preemptable jobs of one node it picks
+        as it likes. A job's neighbours on its node are therefore preempted with it (submit with `--nodelist` to keep
+        jobs apart; Slurm spreads them anyway). Jobs of `high` and `short` are never preempted.
         """
-        if target in self.nodes:
-            node, cpus = target, NODE_CPUS
-        else:
-            fields = self.scontrol_show(target)
-            node = self._first(fields["NodeList"])
-            self.run(["scontrol", "update", f"JobId={target}", "Priority=1"], check=False)
-            idle = self.run(["sinfo", "-h", "-N", "-n", node, "-p", "normal", "-o", "%C"]).stdout.split("/")[1]
-            cpus = min(NODE_CPUS, int(fields["NumCPUs"]) + int(idle))
-        args = [f"--nodelist={node}", f"--cpus-per-task={cpus}", "--mem=100M", "--job-name=preemptor", "--time=5"]
+        node = target if target in self.nodes else self._first(self.scontrol_show(target)["NodeList"])
+        args = [f"--nodelist={node}", f"--cpus-per-task={NODE_CPUS}", "--mem=100M", "--job-name=preemptor", "--time=5"]
         return self.sbatch(f"sleep {seconds:g}", *args, partition="high")
 
     def _first(self, nodelist: str) -> str:

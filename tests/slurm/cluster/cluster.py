@@ -35,7 +35,7 @@ class Cluster(Client):
     """
 
     root: Path | None = None
-    node_count: int = 2
+    node_count: int = 4
     accounting: bool = True
     proctrack: str = "auto"
     options: Mapping[str, str] = field(default_factory=dict)

@@ -135,10 +135,10 @@ def slurm_conf(
         "MpiDefault": "none",
         "GresTypes": "gpu",
         "SelectType": "select/cons_tres",
-        "SelectTypeParameters": "CR_CPU_Memory",
+        "SelectTypeParameters": "CR_CPU_Memory,CR_LLN",  # least loaded node first: jobs seldom share one
         "DefMemPerCPU": "1000",
         "SchedulerType": "sched/backfill",
-        "SchedulerParameters": "sched_interval=1,bf_interval=1,batch_sched_delay=0,preempt_reorder_count=5",
+        "SchedulerParameters": "sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "PriorityType": "priority/basic",
         "PreemptType": "preempt/partition_prio",
         "PreemptMode": "REQUEUE",
