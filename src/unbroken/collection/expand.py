@@ -1,14 +1,14 @@
 """From grid, zip, settings, table and exclude to the collection's settings."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from unbroken.collection import identity
 from unbroken.collection._sentence import Place, dotted, nearest, show
 from unbroken.collection.model import Setting
-from unbroken.collection.naming import name_settings
+from unbroken.collection.naming import Config, Point, name_settings
 from unbroken.collection.nested import Keys, get, leaf_keys, merge, nest, split_key
 from unbroken.collection.operational import OPERATIONAL_KEYS
 from unbroken.collection.table import read_table
@@ -29,45 +29,37 @@ RESERVED_KEYS = {
 }
 """Keys of a run config that no experiment key may take, and where they are given."""
 
-Config = dict[str, Any]
-
 
 def expand(base: Config, data: Mapping[str, Any], folder: Path, place: Place) -> tuple[Setting, ...]:
     """The settings of a collection; ``base`` is the sanitized config they share, ``data`` the checked file."""
-    configs: list[Config] = []
-    origins: list[str] = []
-    seen: set[Keys] = set()
-    axes = _axes(base, data, place, seen)
+    axes = _axes(base, data, place)
+    fragments = [fragment for axis in axes for fragment in axis]
+    points: list[Point] = []
     if axes:
-        configs = _product(base, axes, place)
-        origins = [
-            "the product of `grid` and `zip`"
-            if "zip" in data and "grid" in data
-            else "`grid`"
-            if "grid" in data
-            else "`zip`"
-        ] * len(configs)
-    for index, point in enumerate(data.get("settings", ())):
-        fragment = _fragment(base, point, place, ("settings", index))
-        seen.update(keys for keys, _ in leaf_keys(fragment))
-        configs.append(merge(base, fragment))
-        origins.append(f"`settings[{index}]`")
+        origin = " and ".join(f"`{block}`" for block in ("grid", "zip") if block in data)
+        points = [Point(config, origin, ()) for config in _product(base, axes, place)]
+    for index, setting in enumerate(data.get("settings", ())):
+        at = ("settings", index)
+        fragments.append(_fragment(base, setting, place, at))
+        points.append(Point(merge(base, fragments[-1]), f"`{dotted(at)}`", at))
     if "table" in data:
-        table = folder / data["table"]
-        if not table.is_file():
-            raise place.error(
-                ("table",), f"`table` is {show(data['table'])}, but there is no file {table}; mend the path"
-            )
-        for line, row in read_table(table):
-            fragment = _fragment(base, row, Place(f"{table}, line {line}"), ())
-            seen.update(keys for keys, _ in leaf_keys(fragment))
-            configs.append(merge(base, fragment))
-            origins.append(f"line {line} of {table.name}")
-    if not configs:
-        configs, origins = [base], ["`config`"]
+        for line, row, table in _rows(folder, data["table"], place):
+            fragments.append(_fragment(base, row, Place(f"{table}, line {line}"), ()))
+            points.append(Point(merge(base, fragments[-1]), f"line {line} of {table.name}", ("table",)))
+    points = points or [Point(base, "`config`", ())]
     if "exclude" in data:
-        configs, origins = _exclude(configs, origins, data["exclude"], place)
-    return name_settings(configs, origins, seen, place)
+        points = _exclude(points, data["exclude"], place)
+    varied = {keys for fragment in fragments for keys, _ in leaf_keys(fragment)}
+    return name_settings(points, sorted(varied), place)
+
+
+def _rows(folder: Path, name: str, place: Place) -> Iterator[tuple[int, Config, Path]]:
+    table = folder / name
+    if "\0" in name or not table.is_file():
+        text = f"`table` is {show(name)}, but there is no such file in {folder}; mend the path"
+        raise place.error(("table",), text)
+    for line, row in read_table(table):
+        yield line, row, table
 
 
 def check_keys(keys: Iterable[str], place: Place, at: tuple[str | int, ...]) -> None:
@@ -106,7 +98,7 @@ def _reachable(base: Config, key: str, place: Place, at: tuple[str | int, ...]) 
             raise place.error(at, text)
 
 
-def _axes(base: Config, data: Mapping[str, Any], place: Place, seen: set[Keys]) -> list[list[Config]]:
+def _axes(base: Config, data: Mapping[str, Any], place: Place) -> list[list[Config]]:
     """One list of fragments for each grid key, and one for all of zip."""
     taken: dict[Keys, str] = {}
     axes: list[list[Config]] = []
@@ -127,8 +119,6 @@ def _axes(base: Config, data: Mapping[str, Any], place: Place, seen: set[Keys]) 
             axes.extend(fragments.values())
         elif fragments:
             axes.append(_walk_together(data["zip"], fragments, place))
-    for axis in axes:
-        seen.update(keys for fragment in axis for keys, _ in leaf_keys(fragment))
     return axes
 
 
@@ -171,9 +161,7 @@ def _product(base: Config, axes: list[list[Config]], place: Place) -> list[Confi
     return configs
 
 
-def _exclude(
-    configs: list[Config], origins: list[str], excludes: list[Config], place: Place
-) -> tuple[list[Config], list[str]]:
+def _exclude(points: list[Point], excludes: list[Config], place: Place) -> list[Point]:
     dropped: set[int] = set()
     for index, exclude in enumerate(excludes):
         at = ("exclude", index)
@@ -181,16 +169,15 @@ def _exclude(
         wanted = list(leaf_keys(nest(exclude, place, at)))
         found = [
             number
-            for number, config in enumerate(configs)
-            if all(_equal(get(config, keys), value) for keys, value in wanted)
+            for number, point in enumerate(points)
+            if all(_equal(get(point.config, keys), value) for keys, value in wanted)
         ]
         if not found:
-            raise place.error(at, _no_match(at, wanted, configs))
+            raise place.error(at, _no_match(at, wanted, points))
         dropped.update(found)
-    if len(dropped) == len(configs):
+    if len(dropped) == len(points):
         raise place.error(("exclude",), "`exclude` drops every setting; loosen it")
-    kept = [number for number in range(len(configs)) if number not in dropped]
-    return [configs[number] for number in kept], [origins[number] for number in kept]
+    return [point for number, point in enumerate(points) if number not in dropped]
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -199,10 +186,10 @@ def _equal(one: Any, other: Any) -> bool:
     )
 
 
-def _no_match(at: tuple[str, int], wanted: list[tuple[Keys, Any]], configs: list[Config]) -> str:
+def _no_match(at: tuple[str, int], wanted: list[tuple[Keys, Any]], points: list[Point]) -> str:
     for keys, _ in wanted:
-        if all(get(config, keys) is identity.ABSENT for config in configs):
-            known = {".".join(path) for config in configs[:100] for path, _ in leaf_keys(config)}
+        if all(get(point.config, keys) is identity.ABSENT for point in points):
+            known = {".".join(path) for point in points[:100] for path, _ in leaf_keys(point.config)}
             hint = nearest(".".join(keys), known) or "mend the key or remove the entry"
             return f"`{dotted(at)}` names `{dotted(keys)}`, which no setting has; {hint}"
     values = ", ".join(f"{dotted(keys)}={show(value)}" for keys, value in wanted)

@@ -17,7 +17,26 @@ from unbroken.collection.yaml_io import Document
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 RESERVED_SLUGS = frozenset(
-    ["all", "check", "clean", "config", "prepare", "prepare_manifest", "report", "results", "run", "runs", "summarise", "summarise_collection", "summarize", "summary", "train", "train_run", "validate", "write_report"]
+    (
+        "all",
+        "check",
+        "clean",
+        "config",
+        "prepare",
+        "prepare_manifest",
+        "report",
+        "results",
+        "run",
+        "runs",
+        "summarise",
+        "summarise_collection",
+        "summarize",
+        "summary",
+        "train",
+        "train_run",
+        "validate",
+        "write_report",
+    )
 )
 """Names of rules and folders, which a collection's target would clash with."""
 
@@ -40,6 +59,9 @@ def load_collection(path: Path | str, overrides: Mapping[str, Any] | None = None
     data, place = document.data, Place(str(path), document.line)
     if overrides:
         data, place = _override(data, overrides, document)
+    for block in ("resources", "operational"):  # a block with all its lines commented out
+        if block in data and data[block] is None:
+            del data[block]
     seeds = _seeds(data["seeds"], place) if "seeds" in data else ()
     schema.check("collection", data, place)
     config, operational = _split_config(data, place)

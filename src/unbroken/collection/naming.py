@@ -1,6 +1,6 @@
 """The name of each setting: its hash for the machine, its label for a person."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from unbroken.collection import identity
 from unbroken.collection._sentence import Place, dotted, show
@@ -12,29 +12,39 @@ MAX_LABEL_VALUE = 40
 Config = dict[str, Any]
 
 
-def name_settings(configs: list[Config], origins: list[str], seen: set[Keys], place: Place) -> tuple[Setting, ...]:
-    """Hash, label and check for repeated settings."""
-    hashes = [identity.config_hash(config) for config in configs]
+class Point(NamedTuple):
+    """A setting that has no name yet, and where in the file it comes from."""
+
+    config: Config
+    origin: str
+    at: tuple[str | int, ...]
+
+
+def name_settings(points: list[Point], varied: list[Keys], place: Place) -> tuple[Setting, ...]:
+    """Hash and label the points; ``varied`` are the keys that may differ. Repeated settings are refused."""
+    hashes = [identity.config_hash(point.config) for point in points]
+    labels = _labels([point.config for point in points], varied)
     by_id: dict[str, int] = {}
     for number, full in enumerate(hashes):
         other = by_id.setdefault(identity.setting_id(full), number)
         if other == number:
             continue
-        what = "give the same setting" if hashes[other] == full else "share the first 12 digits of their hash"
-        fix = "remove one" if hashes[other] == full else "change any value of one"
-        both = origins[other] if origins[other] == origins[number] else f"{origins[other]} and {origins[number]}"
-        raise place.error((), f"{both} {what} twice ({show(configs[number])}); {fix}")
-    labels = _labels(configs, seen)
+        one, two = points[other], points[number]
+        both = f"{one.origin} and {two.origin}" if one.origin != two.origin else f"two points of {one.origin}"
+        text = f"{both} give the same setting ({show(labels[number])[1:-1]}); remove one"
+        if hashes[other] != full:
+            text = f"{both} share the first {identity.ID_LENGTH} digits of their hash; change any value of one"
+        raise place.error(two.at or one.at, text)
     return tuple(
-        Setting(identity.setting_id(full), full, config, label)
-        for full, config, label in zip(hashes, configs, labels, strict=True)
+        Setting(identity.setting_id(full), full, point.config, label)
+        for full, point, label in zip(hashes, points, labels, strict=True)
     )
 
 
-def _labels(configs: list[Config], seen: set[Keys]) -> list[str]:
+def _labels(configs: list[Config], varied: list[Keys]) -> list[str]:
     """``hidden=32 lr=0.01``: the keys that vary, sorted."""
     parts: list[list[str]] = [[] for _ in configs]
-    for keys in sorted(seen):
+    for keys in varied:
         values = [get(config, keys) for config in configs]
         texts = ["" if value is identity.ABSENT else identity.canonical_json(value) for value in values]
         if len(set(texts)) < 2:

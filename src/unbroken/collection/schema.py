@@ -109,7 +109,7 @@ def _hint(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return "a mapping"
     if "enum" in schema:
-        return "one of " + ", ".join(json.dumps(value).strip('"') for value in schema["enum"])
+        return "one of " + ", ".join(dict.fromkeys(json.dumps(value).strip('"') for value in schema["enum"]))
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:

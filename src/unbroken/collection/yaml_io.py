@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from unbroken.collection._sentence import complain, show
+from unbroken.collection._sentence import complain, dotted, show
 
 MAX_DEPTH = 50
 """Levels of nesting; deeper is taken as an accident (and Python's own recursion ends not far above)."""
@@ -131,15 +131,15 @@ class Document:
             why = " ".join(str(error).split())
             raise complain(self.name, None, f"is not valid YAML ({why}); remove what cannot be read") from None
 
-    def _build(self, node: Any, above: tuple[int, ...]) -> Any:
-        """Plain values of a node; ``above`` holds the ids of the nodes around it."""
+    def _build(self, node: Any, above: tuple[int, ...], key: str = "") -> Any:
+        """Plain values of a node; ``above`` holds the ids of the nodes around it, ``key`` is the nearest key."""
         self._budget -= 1
         if self._budget < 0:
             raise complain(
                 self.name, _line(node), f"holds anchors that expand to over {MAX_ALIASED} values; write less"
             )
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return self._scalar(node, key)
         if id(node) in above:
             raise complain(self.name, _line(node), "holds an anchor that contains itself; write the values out")
         if len(above) >= MAX_DEPTH:
@@ -147,7 +147,7 @@ class Document:
         above = (*above, id(node))
         if isinstance(node, yaml.SequenceNode):
             self._expect_tag(node, "seq")
-            return [self._build(child, above) for child in node.value]
+            return [self._build(child, above, key) for child in node.value]
         self._expect_tag(node, "map")
         return self._mapping(node, above)
 
@@ -164,7 +164,7 @@ class Document:
             key = self._scalar(key_node)
             if key in own:
                 raise complain(self.name, _line(key_node), f"{show(key)} stands twice in one mapping; remove one")
-            own[key] = self._build(value_node, above)
+            own[key] = self._build(value_node, above, key)
         return {**merged, **own} if merged else own
 
     def _merge(self, node: Any, above: tuple[int, ...]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Document:
             merged = {**value, **merged}
         return merged
 
-    def _scalar(self, node: Any) -> Any:
+    def _scalar(self, node: Any, key: str = "") -> Any:
         kind = node.tag.removeprefix(_TAG)
         try:
             if kind == "str":
@@ -191,7 +191,7 @@ class Document:
         except UnicodeEncodeError:
             raise complain(self.name, _line(node), "holds half a surrogate pair; write the character itself") from None
         except ValueError as error:
-            raise complain(self.name, _line(node), str(error)) from None
+            raise complain(self.name, _line(node), f"`{dotted([key])}`: {error}" if key else str(error)) from None
         raise complain(self.name, _line(node), f"has {show(node.value)} with the tag {node.tag}; leave the tag out")
 
     def _expect_tag(self, node: Any, kind: str) -> None:
