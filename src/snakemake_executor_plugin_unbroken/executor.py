@@ -37,7 +37,7 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._stalls: dict[Any, int] = {}
         self._missed: dict[str, int] = {}
         self._outage_since: float | None = None
-        self._live_jobs = LiveJobs(client)
+        self._live_jobs = LiveJobs()
         super().__init__(workflow, logger)
 
     def __post_init__(self, test_mode: bool = False) -> None:
@@ -61,9 +61,13 @@ class Executor(StockExecutor):  # type: ignore[misc]
 
     def run_job(self, job: Any) -> None:
         """Submit the job, or go on with the live Slurm job that an earlier Snakemake left for the same run."""
-        check_extra(str(job.resources.get("slurm_extra") or ""))
         self._remember_step(job)
-        adopted = self._live_jobs.find(self._comment(job), Path(self.workflow.workdir_init))
+        try:
+            check_extra(str(job.resources.get("slurm_extra") or ""))
+            adopted = self._live_jobs.find(self._comment(job), Path(self.workflow.workdir_init))
+        except SlurmError as error:
+            self._report_job_error_threadsafe(SubmittedJobInfo(job), str(error))
+            return
         if adopted is not None:
             self.logger.info(
                 f"{_label(job)}: Slurm job {adopted} of an earlier call is still there; waiting for it, "
@@ -126,7 +130,7 @@ class Executor(StockExecutor):  # type: ignore[misc]
         gone = [job_id for job_id in job_ids if job_id not in found]
         if gone:
             try:
-                found.update(client.final_states(gone))
+                found.update(_accounted(gone))
             except SlurmError as error:
                 # No accounting here, or it is away: the run directory tells how it ended.
                 self.logger.debug(f"accounting: {error}")
@@ -173,6 +177,11 @@ class Executor(StockExecutor):  # type: ignore[misc]
     def _count_stall(self, job: Any) -> None:
         advanced = _run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)
         self._stalls[job] = 0 if advanced else self._stalls.get(job, 0) + 1
+
+
+def _accounted(job_ids: list[str]) -> dict[str, tuple[str, str]]:
+    """Final states, from accounting, of jobs that the controller has purged; the newest attempt of each."""
+    return {row.job_id: (row.state, row.reason) for row in client.accounting(job_ids) if not row.step}
 
 
 def _run_of(job: Any) -> tuple[RunStatus, bool]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from unbroken.run.status import RunStatus
-from unbroken.slurm.states import FINAL_STATES, base_state
+from unbroken.slurm.states import full_name, is_final
 
 
 class Action(Enum):
@@ -54,63 +54,74 @@ HOPELESS_REASONS = frozenset({"BadConstraints", "DependencyNeverSatisfied", "Inv
 """Pending reasons that no waiting cures."""
 
 
+RETRYABLE_FAILURES = frozenset({"out_of_memory", "killed"})
+"""Kinds of failure (RunStatus.failure) that the same Snakemake call may try again."""
+
+
 def judge(evidence: Evidence) -> Judgement:
     """Decide what becomes of a job."""
-    state = base_state(evidence.state) if evidence.state else None
-    if state is None:
-        return _unknown_to_slurm(evidence)
-    if state not in FINAL_STATES:
-        return _in_the_queue(state, evidence)
-    if evidence.has_result and evidence.run.status == "completed":
+    finished = evidence.has_result and evidence.run.status == "completed"
+    if evidence.state is None:
+        return Judgement(Action.SUCCESS) if finished else _unknown_to_slurm(evidence)
+    if not is_final(evidence.state):
+        return _in_the_queue(evidence)
+    if finished:
         return Judgement(Action.SUCCESS)
+    state = full_name(evidence.state)
     if state == "COMPLETED":
-        return Judgement(Action.SUCCESS) if evidence.has_result else _no_result()
-    if state == "CANCELLED":
-        return Judgement(Action.FAIL, f"cancelled ({evidence.state}): left as it is, a new snakemake call goes on with it")
+        return _completed(evidence)
+    if state == "CANCELLED" or _cancelled(evidence.run):
+        return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
     if state == "DEADLINE":
         return Judgement(Action.FAIL, "Slurm ended it because its deadline has passed")
-    if state in ("PREEMPTED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "REVOKED"):
-        return _resubmit(evidence, f"Slurm says {state} and queues it no more")
-    if state == "OUT_OF_MEMORY" or evidence.run.reason == "out of memory":
-        return Judgement(Action.RETRY, "out of memory: the next attempt asks for more")
-    return _failed(evidence)
+    if state == "OUT_OF_MEMORY":
+        return Judgement(Action.RETRY, "out of memory; the next attempt asks for more")
+    if state == "FAILED":
+        return _failed(evidence)
+    return _resubmit(evidence, f"Slurm says {state} and does not queue it again")
 
 
-def _in_the_queue(state: str, evidence: Evidence) -> Judgement:
-    if state == "PENDING" and evidence.pending_reason in HOPELESS_REASONS:
+def _cancelled(run: RunStatus) -> bool:
+    return run.status == "preempted" and (run.reason or "").startswith("cancelled")
+
+
+def _in_the_queue(evidence: Evidence) -> Judgement:
+    if full_name(evidence.state or "") == "PENDING" and evidence.pending_reason in HOPELESS_REASONS:
         return Judgement(Action.FAIL, f"it can never start: {evidence.pending_reason}")
     return Judgement(Action.WAIT)
 
 
 def _unknown_to_slurm(evidence: Evidence) -> Judgement:
-    if evidence.has_result and evidence.run.status == "completed":
-        return Judgement(Action.SUCCESS)
     if evidence.missed_polls < MISSED_POLLS_LIMIT:
         return Judgement(Action.WAIT)
-    if evidence.run.status in ("failed", "preempted"):
-        return _failed(evidence)
-    return _resubmit(evidence, "Slurm does not know the job any more and the run has no result")
+    if _cancelled(evidence.run):
+        return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
+    return _failed(evidence)
 
 
-def _no_result() -> Judgement:
+def _completed(evidence: Evidence) -> Judgement:
+    """A job that is not a run's has no status to ask; Snakemake itself checks for its outputs."""
+    if evidence.has_result or evidence.run.attempt == 0:
+        return Judgement(Action.SUCCESS)
     return Judgement(Action.RETRY, "Slurm says COMPLETED, but the run has no result.json")
 
 
 def _resubmit(evidence: Evidence, why: str) -> Judgement:
     if evidence.stalled_resubmissions >= STALLED_LIMIT:
-        return Judgement(Action.FAIL, f"{why}; resubmitted {STALLED_LIMIT} times without any progress")
+        return Judgement(Action.FAIL, f"{why}; submitted again {STALLED_LIMIT} times without any progress")
     return Judgement(Action.RESUBMIT, f"{why}: submitted again, it goes on from its last checkpoint")
 
 
 def _failed(evidence: Evidence) -> Judgement:
     run = evidence.run
-    if run.status == "preempted" and run.reason == "cancelled":
-        return Judgement(Action.FAIL, "cancelled: left as it is, a new snakemake call goes on with it")
-    if run.status == "preempted":
-        return _resubmit(evidence, "interrupted, saved, and not requeued by Slurm")
-    if run.status == "running":
-        return _resubmit(evidence, "it ended without a word from its launcher (killed, or its node was lost)")
-    if run.status == "failed":
-        action = Action.RETRY if run.retryable else Action.FAIL
-        return Judgement(action, run.reason or "failed")
-    return Judgement(Action.RETRY, f"the job ended as {evidence.state} before the run began")
+    match run.status:
+        case "preempted":
+            return _resubmit(evidence, f"interrupted ({run.reason}) and not requeued")
+        case "running":
+            return _resubmit(evidence, "it ended without a word from its launcher (killed, or its node was lost)")
+        case "failed":
+            action = Action.RETRY if run.failure in RETRYABLE_FAILURES else Action.FAIL
+            return Judgement(action, run.reason or "failed")
+        case _:
+            where = f"as {evidence.state}" if evidence.state else "unseen by Slurm"
+            return Judgement(Action.RETRY, f"the job ended {where} before the run began; see its Slurm log")

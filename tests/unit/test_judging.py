@@ -1,0 +1,114 @@
+"""What the executor does with a job, for everything Slurm and the run directory may say."""
+
+import pytest
+
+from snakemake_executor_plugin_unbroken.adoption import read_live_jobs
+from snakemake_executor_plugin_unbroken.executor import job_name
+from snakemake_executor_plugin_unbroken.judging import Action, Evidence, judge
+from unbroken.errors import SlurmError
+from unbroken.run.status import RunStatus
+from unbroken.slurm.parse import FIELD, RECORD
+from unbroken.slurm.submission import check_extra, is_transient
+
+RUNNING = RunStatus(status="running", attempt=1)
+DONE = RunStatus(status="completed", attempt=1)
+PREEMPTED = RunStatus(status="preempted", attempt=1, reason="preempted by Slurm (SIGTERM); state saved")
+CANCELLED = RunStatus(status="preempted", attempt=1, reason="cancelled by a person (SIGTERM); state saved")
+CRASHED = RunStatus(status="failed", attempt=1, failure="crash", reason="crashed with exit code 1: ValueError: x")
+KILLED = RunStatus(status="failed", attempt=1, failure="killed", reason="signal 9 and not for its memory")
+OUT_OF_MEMORY = RunStatus(status="failed", attempt=1, failure="out_of_memory", reason="out of memory")
+BUDGET = RunStatus(status="failed", attempt=9, failure="budget", reason="budget used")
+NEVER = RunStatus()
+
+
+@pytest.mark.parametrize(
+    ("state", "run", "has_result", "action"),
+    [
+        ("RUNNING", RUNNING, False, Action.WAIT),
+        ("PENDING", PREEMPTED, False, Action.WAIT),
+        ("COMPLETING", DONE, True, Action.WAIT),
+        ("SUSPENDED", RUNNING, False, Action.WAIT),
+        ("REQUEUED", PREEMPTED, False, Action.WAIT),
+        ("A_STATE_OF_THE_FUTURE", RUNNING, False, Action.WAIT),
+        ("COMPLETED", DONE, True, Action.SUCCESS),
+        ("COMPLETED", RUNNING, False, Action.RETRY),
+        ("COMPLETED", NEVER, False, Action.SUCCESS),  # not a run's job: its outputs are checked by Snakemake
+        ("FAILED", DONE, True, Action.SUCCESS),  # a signal that came after the result
+        ("CANCELLED", RUNNING, False, Action.FAIL),
+        ("CANCELLED by 0", PREEMPTED, False, Action.FAIL),
+        ("CANCELLED by 1000", NEVER, False, Action.FAIL),
+        ("FAILED", CANCELLED, False, Action.FAIL),
+        ("PREEMPTED", RUNNING, False, Action.RESUBMIT),
+        ("PREEMPTED", PREEMPTED, False, Action.RESUBMIT),
+        ("TIMEOUT", RUNNING, False, Action.RESUBMIT),
+        ("NODE_FAIL", RUNNING, False, Action.RESUBMIT),
+        ("BOOT_FAIL", NEVER, False, Action.RESUBMIT),
+        ("FAILED", PREEMPTED, False, Action.RESUBMIT),
+        ("FAILED", RUNNING, False, Action.RESUBMIT),
+        ("FAILED", CRASHED, False, Action.FAIL),
+        ("FAILED", BUDGET, False, Action.FAIL),
+        ("FAILED", KILLED, False, Action.RETRY),
+        ("FAILED", OUT_OF_MEMORY, False, Action.RETRY),
+        ("OUT_OF_MEMORY", RUNNING, False, Action.RETRY),
+        ("FAILED", NEVER, False, Action.RETRY),
+        ("DEADLINE", RUNNING, False, Action.FAIL),
+    ],
+)
+def test_what_becomes_of_a_job(state: str, run: RunStatus, has_result: bool, action: Action) -> None:
+    judgement = judge(Evidence(state, run, has_result))
+    assert judgement.action is action
+    assert judgement.message or action in (Action.WAIT, Action.SUCCESS)
+
+
+@pytest.mark.parametrize("run", [RUNNING, NEVER, PREEMPTED])
+def test_c13_a_job_that_slurm_does_not_know_is_waited_for_then_started_again(run: RunStatus) -> None:
+    assert judge(Evidence(None, run, False, missed_polls=2)).action is Action.WAIT
+    assert judge(Evidence(None, run, False, missed_polls=3)).action in (Action.RESUBMIT, Action.RETRY)
+
+
+def test_c13_an_unknown_job_is_never_a_success_without_its_result() -> None:
+    assert judge(Evidence(None, DONE, True)).action is Action.SUCCESS
+    for missed in range(10):
+        assert judge(Evidence(None, RUNNING, False, missed_polls=missed)).action is not Action.SUCCESS
+
+
+def test_resubmission_without_progress_ends() -> None:
+    assert judge(Evidence("NODE_FAIL", RUNNING, False, stalled_resubmissions=2)).action is Action.RESUBMIT
+    assert judge(Evidence("NODE_FAIL", RUNNING, False, stalled_resubmissions=3)).action is Action.FAIL
+
+
+def test_a_job_that_can_never_start_is_not_waited_for() -> None:
+    assert judge(Evidence("PENDING", NEVER, False, pending_reason="DependencyNeverSatisfied")).action is Action.FAIL
+    assert judge(Evidence("PENDING", NEVER, False, pending_reason="Resources")).action is Action.WAIT
+
+
+def test_c28_job_names_are_readable_and_safe() -> None:
+    assert job_name("demo hidden=16 lr=0.001 seed=3") == "demo_hidden=16_lr=0.001_seed=3"
+    assert job_name("$(reboot) 'x'\n\"y\"") == "reboot_x_y"
+    assert len(job_name("x" * 500)) == 64
+    assert job_name("'") == "unbroken"
+
+
+def test_live_jobs_are_known_by_comment_and_folder(tmp_path: object) -> None:
+    text = f"{RECORD}36{FIELD}/tmp/a{FIELD}rule_train_x_wildcards_x_1_0\n{RECORD}37{FIELD}/tmp/b{FIELD}(null)\n"
+    assert read_live_jobs(text) == {("rule_train_x_wildcards_x_1_0", "/tmp/a"): "36", ("(null)", "/tmp/b"): "37"}
+
+
+@pytest.mark.parametrize("extra", ["--signal=B:USR1@60", "'--signal=B:USR2@120' --x", "--signal RB:USR1@60"])
+def test_c06_a_warning_that_cannot_arrive_is_refused(extra: str) -> None:
+    with pytest.raises(SlurmError, match="never reaches the trainer"):
+        check_extra(extra)
+
+
+def test_a_warning_that_arrives_is_not_refused() -> None:
+    check_extra("'--signal=USR1@120' --nice=10")
+    check_extra("")
+
+
+def test_which_submission_errors_pass() -> None:
+    assert is_transient(
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+    )
+    assert is_transient("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")
+    assert is_transient("error: QOSMaxSubmitJobPerUserLimit")
+    assert not is_transient("sbatch: error: invalid partition specified: nosuch")
