@@ -17,6 +17,7 @@ EVENTS = frozenset(
         "signal_received",
         "graceful_shutdown",
         "requeued",
+        "requeue_refused",
         "run_completed",
         "run_failed",
         "legacy_adopted",

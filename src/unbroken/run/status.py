@@ -22,6 +22,8 @@ class RunStatus:
     status: State = "pending"
     reason: str | None = None
     """Why the run is in this state, as a sentence for a person."""
+    failure: str | None = None
+    """Kind of failure: crash, no_result, out_of_memory, killed, budget, no_progress, early_preemptions."""
     resubmit_count: int = 0
     """Resumable exits so far; compared with max_resubmit_attempts."""
     early_preemptions: int = 0
