@@ -1,0 +1,1 @@
+"""Tests on a real Slurm that the test session starts on this machine."""

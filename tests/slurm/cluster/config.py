@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +96,10 @@ class Layout:
         for path in (self.etc, self.run, self.log, self.state, self.spool, self.munge_dir, self.devices):
             path.mkdir(mode=0o755, parents=True, exist_ok=True)
         for index in range(NODE_GPUS):
-            (self.devices / f"nvidia{index}").touch()
+            try:  # for a character device (here another /dev/null) Slurm also sets CUDA_VISIBLE_DEVICES
+                os.mknod(self.devices / f"nvidia{index}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            except PermissionError:
+                (self.devices / f"nvidia{index}").touch()
 
 
 def slurm_conf(
