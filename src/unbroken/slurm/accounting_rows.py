@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 SEPARATOR = "\x1f"
 _NAMES = (
@@ -123,8 +124,11 @@ def parse_pair(text: str) -> tuple[int, int]:
 
 
 def parse_time(text: str) -> str | None:
-    """A time as Slurm prints it, or None for Unknown, None and N/A."""
-    return text if text[:1].isdigit() else None
+    """A time as sacct prints it (local, no offset) as ISO 8601 with offset; None for Unknown, None and N/A."""
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except ValueError:
+        return None
 
 
 def parse_duration(text: str) -> float:

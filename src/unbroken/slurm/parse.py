@@ -6,7 +6,9 @@ from dataclasses import dataclass
 RECORD, FIELD = "\x1e", "\x1f"
 """ASCII record and unit separator: no name that a person types contains them."""
 
-QUEUE_FORMAT = RECORD + FIELD.join(["%i", "%A", "%T", "%r", "%P", "%N", "%u", "%V", "%S", "%M", "%l", "%Q", "%j"])
+QUEUE_FORMAT = RECORD + FIELD.join(
+    ["%i", "%A", "%T", "%r", "%P", "%N", "%u", "%V", "%S", "%M", "%l", "%Q", "%Z", "%k", "%j"]
+)
 
 # Lines of `scontrol show job` whose value is free text up to the end of the line.
 _FREE_TEXT = frozenset(
@@ -39,6 +41,9 @@ class QueuedJob:
     elapsed: str
     limit: str
     priority: str
+    workdir: str
+    comment: str
+    """Names the run where unbroken's executor has submitted the job: ``rule_..._wildcards_<slug>_<setting>_<seed>``."""
     name: str
 
 
@@ -46,8 +51,8 @@ def parse_queue(text: str) -> list[QueuedJob]:
     """The jobs of a squeue answer in QUEUE_FORMAT. A record with another number of fields is passed over."""
     jobs = []
     for record in text.split(RECORD)[1:]:
-        fields = record.rstrip("\n").split(FIELD, 12)
-        if len(fields) == 13:
+        fields = record.rstrip("\n").split(FIELD, 14)
+        if len(fields) == 15:
             jobs.append(QueuedJob(*(field.strip() for field in fields)))
     return jobs
 
