@@ -75,7 +75,11 @@ def tell_outcome():
     from unbroken.report import conclude
 
     made = {str(path) for job in workflow.dag.finished_jobs for path in job.output}
-    wanted = {job.wildcards.collection for job in workflow.dag.jobs if "collection" in job.wildcards.keys()}
+    wanted = {
+        job.wildcards.collection
+        for job in workflow.dag.jobs
+        if "collection" in job.wildcards.keys()
+    }
     for slug in sorted(wanted & set(COLLECTIONS)):
         for line in conclude(COLLECTIONS[slug], PROJECT, made):
             print(line, file=sys.stderr)
