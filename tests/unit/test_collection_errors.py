@@ -1,5 +1,6 @@
 """Every mistake in a collection file is one sentence: file, line, key, value, fix."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def test_mistake(tmp_path: Path, case: dict[str, str]) -> None:
         (B + "config: {a: " + "9" * 5000 + ".5}", "is not a finite number"),
         (B + "grid: {" + ",".join(f"k{i}: [1,2,3,4,5,6,7,8,9,0]" for i in range(20)) + "}", "over the 1000000 allowed"),
         (B + "seeds: [" + "[" * 40 + "]" * 40 + "]", "stands twice"),
+        (B + "table: " + "x" * 300, "but there is no such file"),
         (B + "? zz" + "z" * 5000 + "\n: 1", "is no known key"),
         (B + "operational: {checkpoint_interval: " + "x" * 5000 + "}", "write a whole number of at least 0 or `auto`"),
     ],
@@ -159,3 +161,27 @@ def test_overrides(tmp_path: Path, overrides: dict[str, object], expected: str) 
     with pytest.raises(CollectionError) as caught:
         load_collection(path, overrides)
     assert str(caught.value).startswith(f"{path} with overrides: ") and expected in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_damaged_file_never_ends_in_a_traceback(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    text = bytearray(B.encode() + b"config: {lr: 1e-3, o: [1, 'a']}\ngrid:\n  a: [1, 2]\n  o.x: &x [true]\n")
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(text))
+        text[at : at + rng.randrange(4)] = rng.choice(
+            [
+                *(bytes([byte]) for byte in b":[]{}&*!|>'\"#%@`,-?\n\t \x00\xff<~"),
+                b"<<: ",
+                b"*x ",
+                b"!!int ",
+                b"---\n",
+                b"? ",
+            ]
+        )
+    path = tmp_path / "x.yaml"
+    path.write_bytes(text)
+    try:
+        load_collection(path)
+    except CollectionError as error:
+        assert "\n" not in str(error)

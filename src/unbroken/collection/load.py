@@ -1,5 +1,6 @@
 """load_collection: a file of config/collections as a checked Collection."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +56,7 @@ def load_collection(path: Path | str, overrides: Mapping[str, Any] | None = None
     """
     path = Path(path)
     slug = check_slug(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, false for every name that cannot exist
         raise complain(str(path), None, f"does not exist; {_other_collections(path)}")
     document = Document.read(path)
     data, place = document.data, Place(str(path), document.line)
