@@ -80,9 +80,7 @@ class Watch:
         """Returns when the trainer and everything below it have ended and been reaped."""
         while not self._leader_ended:
             self._turn()
-            if self._reap() is None and not self._leader_ended:
-                break  # cannot happen: the leader is our child
-            if not self._leader_ended:
+            if self._reap() and not self._leader_ended:
                 signals.wait(self._patience())
         if self._first_signal is not None:
             self.seen.save_s = self._clock() - self._first_signal
@@ -125,15 +123,16 @@ class Watch:
             due.append(self._first_signal + STUBBORN_S)
         return min(due) - self._clock() if due else None
 
-    def _reap(self) -> dict[int, int] | None:
-        ended = trainer.reap()
-        for pid, code in (ended or {}).items():
-            if pid == self._leader:
-                self._leader_ended = True
-                self.seen.exit_code = code
-            elif code == exit_codes.RESUMABLE:
-                self.seen.descendant_resumable = True
-        return ended
+    def _reap(self) -> bool:
+        """Take in what has ended; whether any child is left."""
+        while ended := trainer.reap():
+            for pid, code in ended.items():
+                if pid == self._leader:
+                    self._leader_ended = True
+                    self.seen.exit_code = code
+                elif code == exit_codes.RESUMABLE:
+                    self.seen.descendant_resumable = True
+        return ended is not None
 
     def _died_of_forwarded(self) -> bool:
         """The leader, as a shell does, ended by the signal itself: what it waited for may still be saving."""
@@ -143,7 +142,7 @@ class Watch:
     def _wait_for_the_rest(self) -> None:
         wrapper = self._died_of_forwarded()
         end = self._clock() + (WRAPPER_S if wrapper else LINGER_S)
-        while self._reap() is not None:
+        while self._reap():
             if self.seen.descendant_resumable and wrapper:
                 wrapper = False
                 end = min(end, self._clock() + LINGER_S)
@@ -158,7 +157,7 @@ class Watch:
         rest = trainer.descendants()
         self.seen.killed = len(rest)
         end = self._clock() + UNKILLABLE_S
-        while self._reap() is not None and self._clock() < end:
+        while self._reap() and self._clock() < end:
             trainer.kill_everything(self._leader)
             signals.wait(0.05)
         if rest and not self.seen.fenced:
