@@ -4,12 +4,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from unbroken import exit_codes
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import UnbrokenError
-from unbroken.launch import admission, signals, slurm_view, trainer
+from unbroken.launch import admission, grace, signals, slurm_view, trainer
 from unbroken.launch.evidence import Memory, Progress
 from unbroken.launch.policy import Decision, End, decide
 from unbroken.launch.say import last_lines, log_to, say
@@ -79,11 +80,17 @@ class Attempt:
         memory = False
         if self.job is not None and status.slurm_job_id not in (None, self.job.id):
             memory = (slurm_view.ask(str(status.slurm_job_id)) or {}).get("JobState") == "OUT_OF_MEMORY"
-        now = Progress.of(self.paths)
-        progressed = now.step > status.global_step if now.step is not None else now.stamp is not None
+        progressed = Progress.of(self.paths).beyond(self._recorded_progress(status))
         decision = decide(End(None, progressed=progressed, out_of_memory=memory), status, self.spec.limits)
         say(f"attempt {status.attempt}: {decision.reason}")
         return update_status(self.paths, **admission.status_changes(decision, None))
+
+    def _recorded_progress(self, status: RunStatus) -> Progress:
+        """Where the newest attempt began, as its run_started tells."""
+        for event in read_events(self.paths):
+            if event.get("event") == "run_started" and event.get("attempt") == status.attempt:
+                return Progress.parse(event.get("progress"))
+        return Progress(None, None)
 
     def _open_log(self, status: RunStatus) -> int:
         """Create the next attempt's log; no attempt overwrites another, whatever the status says."""
@@ -108,7 +115,8 @@ class Attempt:
     def _record_start(self, status: RunStatus, call_id: str | None) -> RunStatus:
         job = self.job
         asked = (job.mem_mb if job else None) or self.spec.resources.get("mem_mb")
-        append_event(self.paths, "run_started", self.number, slurm_job_id=job.id if job else None, argv=self.argv)
+        details = {"slurm_job_id": job.id if job else None, "progress": Progress.of(self.paths).dump()}
+        append_event(self.paths, "run_started", self.number, **details, argv=self.argv)
         return update_status(
             self.paths,
             status="running",
@@ -198,11 +206,23 @@ class Attempt:
         if seen.forwarded:
             extra["last_signal"] = seen.forwarded[0].name
         self._record(decision, seen.exit_code if watched else None, extra)
+        if seen.save_s is not None and self.job is not None and self.job.answered:
+            self._check_grace(seen.save_s)
         if decision.exit_code == exit_codes.FAILED:
             say(admission.failure_message(paths, self.spec, decision.reason, self.number))
         else:
             say(f"{self.spec.name}: {decision.status}: {decision.reason}")
         return decision.exit_code, decision
+
+    def _check_grace(self, stop_s: float) -> None:
+        """Warn where the next stop may not fit the time that Slurm leaves."""
+        needed = grace.time_needed(stop_s, read_events(self.paths), self.number)
+        if needed < 1.0:
+            return  # fits anything
+        limits = grace.limits_of_slurm(self.job.partition if self.job else None)
+        for sentence in grace.warnings(needed, slurm_view.warning_lead_s(self.spec.resources), *limits):
+            say(f"warning: {sentence}")
+            quietly(partial(append_event, self.paths, "grace_warning", self.number, warning=sentence))
 
     def _shutdown_recorded(self) -> bool:
         try:

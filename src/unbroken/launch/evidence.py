@@ -34,6 +34,17 @@ class Progress:
             step = None
         return cls(step, stamp)
 
+    @classmethod
+    def parse(cls, value: object) -> "Progress":
+        """Back from ``dump()``; nothing known where it is something else."""
+        if not isinstance(value, list) or len(value) != 3:
+            return cls(None, None)
+        step, mtime, size = value
+        return cls(step, None if mtime is None else (mtime, size))
+
+    def dump(self) -> list[int | None]:
+        return [self.step, *(self.stamp or (None, None))]
+
     def beyond(self, before: "Progress") -> bool:
         """Further than ``before``: by step where told, else by a new last.pt."""
         if self.step is not None:

@@ -21,6 +21,7 @@ class Job:
     """Until the time limit, by Slurm's own clock; None where unlimited or unknown."""
     answered: bool = False
     mem_mb: int | None = None
+    partition: str | None = None
 
 
 def ask(job_id: str) -> dict[str, str] | None:
@@ -50,7 +51,7 @@ def own_job() -> Job | None:
     memory = re.search(r"\bmem=(\d+(?:\.\d+)?)([KMGT]?)", answer.get("AllocTRES") or answer.get("TRES") or "")
     scale = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2}
     mem_mb = int(float(memory[1]) * scale[memory[2]]) if memory else None
-    return Job(job_id, _number(answer.get("Restarts")), _left(answer), True, mem_mb)
+    return Job(job_id, _number(answer.get("Restarts")), _left(answer), True, mem_mb, answer.get("Partition"))
 
 
 def view(job: Job | None, margin_s: float) -> SlurmView | None:
