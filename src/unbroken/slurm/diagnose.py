@@ -183,12 +183,8 @@ def _unstarted(evidence: Evidence) -> Verdict | None:
     if not evidence.about_run or (status is not None and (status.attempt or status.status != "pending")):
         return None
     return Verdict(
-        "never_started", f"{evidence.name}: it has never been started.", fix=f"Start it with: {_command(evidence)}"
+        "never_started", f"{evidence.name}: it has never been started.", fix=f"Start it with: {evidence.command}"
     )
-
-
-def _command(evidence: Evidence) -> str:
-    return ends.again(evidence).removeprefix("start it again with: ")
 
 
 def _upper(text: str) -> str:

@@ -208,9 +208,7 @@ def identity_mismatch(evidence: Evidence, said: str) -> Verdict:
 
 def again(evidence: Evidence) -> str:
     """The line that starts it again."""
-    if not evidence.about_run:
-        return "start it again with: snakemake --profile slurm."
-    return f"start it again with: snakemake --profile slurm {evidence.target.split('/')[0]}"
+    return f"start it again with: {evidence.command or 'snakemake --profile slurm'}"
 
 
 def _saved(evidence: Evidence) -> str:

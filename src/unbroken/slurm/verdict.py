@@ -59,8 +59,8 @@ class Evidence:
 
     name: str
     """How the run (or the job) is called in sentences: ``demo/3f2a/0`` or ``job 36``."""
-    target: str = ""
-    """What a person types to Snakemake to train it (again); empty for a job alone."""
+    command: str = ""
+    """What a person types to train it (again): ``snakemake --profile slurm demo``; empty for a job alone."""
     status: RunStatus | None = None
     """None when there is no run directory, or for a job alone."""
     events: Sequence[Mapping[str, Any]] = ()
@@ -83,7 +83,7 @@ class Evidence:
 
     @property
     def about_run(self) -> bool:
-        return bool(self.target)
+        return bool(self.command)
 
     @property
     def state(self) -> str:

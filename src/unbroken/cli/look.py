@@ -1,0 +1,79 @@
+"""One look at every run, as text or JSON. Imports nothing slow: `unbroken status` comes here without typer."""
+
+import sys
+from typing import Any
+
+from unbroken.cli import ahead, output, project, queue
+from unbroken.cli.rows import collection_rows, totals
+
+_HEADERS = (
+    *("run", "seed", "state", "progress", "step", "time left", "tries"),
+    *("resub", "signal", "job", "node", "saved", "what"),
+)
+"""In the order of _cells."""
+_STYLES = {"failed": "red", "unreadable": "red", "preempted": "yellow", "running": "green", "pending": "dim"}
+
+
+def look(slug: str | None, as_json: bool, clear: bool = False) -> None:
+    """One look at everything."""
+    guess = project.guessed_runs()
+    read = {name: project.read_statuses(guess, name) for name in project.folders(guess) if slug in {None, name}}
+    known = ahead.take("collections", project.known_collections)
+    collections = project.chosen(known, slug)
+    runs = known["runs"]
+    jobs = queue.Queue(ahead.take("queue", queue.known_queue))
+    shown = {}
+    for name in collections:
+        statuses = read.get(name, {}) if runs == guess else project.read_statuses(runs, name)
+        shown[name] = list(collection_rows(name, collections[name], runs, statuses, jobs))
+    if as_json:
+        output.print_json(
+            {
+                "collections": {name: {"runs": rows, "totals": totals(rows)} for name, rows in shown.items()},
+                "slurm": jobs.why_not,
+            }
+        )
+        return
+    if clear:
+        sys.stdout.write("\x1b[H\x1b[2J\x1b[3J")
+    for name, rows in shown.items():
+        _show(name, rows)
+    if jobs.why_not:
+        print(f"Slurm did not answer, so jobs and pending reasons are missing: {jobs.why_not}")
+
+
+def _show(name: str, rows: list[dict[str, Any]]) -> None:
+    styles = [_STYLES.get(row["state"], "") for row in rows]
+    output.print_table(_HEADERS, [_cells(row) for row in rows], styles)
+    count = totals(rows)
+    states = ", ".join(f"{number} {state}" for state, number in sorted(count["states"].items()))
+    print(
+        f"{name}: {count['runs']} runs: {states or 'none'}; "
+        f"{count['attempts']} attempts, {count['resubmits']} resubmits"
+    )
+    pending = count["pending_settings"]
+    if pending:
+        more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
+        print(f"{name}: {len(pending)} settings not started: {'; '.join(pending[:5])}{more}")
+    print()
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    state, step, total, reason = row["state"], row["step"], row["total_steps"], row["reason"]
+    if state == "completed":
+        step, reason = total or step, ""
+    return [
+        row["label"],
+        str(row["seed"]),
+        state,
+        output.bar(step, total),
+        f"{step}/{total}" if total else (str(step) if step else ""),
+        output.duration(row.get("eta_s")),
+        str(row["attempt"] or ""),
+        str(row["resubmits"] or ""),
+        row["last_signal"] or "",
+        row["job_id"] or "",
+        row["node"] or "" if state != "completed" else "",
+        output.duration(row.get("checkpoint_age_s")),
+        reason or "",
+    ]
