@@ -1,6 +1,7 @@
 """The Snakemake executor `unbroken`: submission by snakemake-executor-plugin-slurm, polling and judging by us."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Optional
 
 from snakemake_executor_plugin_slurm import ExecutorSettings as StockSettings
 from snakemake_interface_executor_plugins.settings import CommonSettings
@@ -13,6 +14,13 @@ __all__ = ["Executor", "ExecutorSettings", "common_settings"]
 @dataclass
 class ExecutorSettings(StockSettings):  # type: ignore[misc]
     """The stock plugin's settings, under the prefix ``unbroken-``."""
+
+    status_command: Optional[str] = field(  # noqa: UP045 - argparse cannot call `str | None`
+        default="squeue",
+        metadata={
+            "help": "Only for the stock plugin's advice: squeue is asked first, sacct for what it does not know."
+        },
+    )
 
 
 common_settings = CommonSettings(

@@ -4,7 +4,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,17 @@ class Executor(StockExecutor):  # type: ignore[misc]
             super().run_job(job)
         finally:
             self._naming.job_name = None
+
+    def get_account_arg(self, job: Any) -> Iterator[str]:
+        """Without an account of the user's choice none is named: Slurm knows the default, guessing does not."""
+        if job.resources.get("slurm_account"):
+            yield from super().get_account_arg(job)
+        else:
+            yield ""
+
+    def get_partition_arg(self, job: Any) -> str:
+        """As for the account."""
+        return str(super().get_partition_arg(job)) if job.resources.get("slurm_partition") or self._partitions else ""
 
     def _report_job_error_threadsafe(self, job_info: SubmittedJobInfo, msg: str) -> None:
         """A submission that Slurm could not take right now is tried again later, at no cost for the run."""

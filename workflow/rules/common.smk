@@ -42,9 +42,9 @@ def load_all():
 
 
 def profile_default(resource):
-    """The value that the profile's default-resources give to a resource, or None."""
+    """What the profile's default-resources say of a resource: a number, an expression's text, or None."""
     found = workflow.resource_settings._parsed_default_resources.get(resource)
-    return getattr(found, "value", found)
+    return None if found is None else found.raw if found.is_evaluable() else found.value
 
 
 PROJECT, COLLECTIONS = load_all()
@@ -101,4 +101,4 @@ def step_command(threads, resources):
     gpus = next((resources.get(key) for key in ("gpu", "gpus") if resources.get(key)), None)
     gpu_option = f" --gpus={gpus}" if gpus else ""
     cpus = resources.get("cpus_per_task") or threads
-    return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --unbuffered{gpu_option}"
+    return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
