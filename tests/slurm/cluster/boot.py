@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import config, host
 from .config import Layout, Ports
-from .daemons import Daemons
+from .daemons import Daemons, answers
 from .host import ClusterUnavailable
 from .processes import MARKER
 
@@ -36,8 +36,8 @@ def prepare(cluster: Cluster) -> None:
     tag = secrets.token_hex(2)
     cluster.name = f"unbroken{tag}"
     cluster.nodes = [f"u{tag}n{i}" for i in range(1, cluster.node_count + 1)]
-    numbers = host.free_ports(3 + cluster.node_count)
-    cluster.ports = Ports(numbers[0], numbers[1], numbers[2], tuple(numbers[3:]))
+    numbers = host.free_ports(2 + cluster.node_count)
+    cluster.ports = Ports(numbers[0], numbers[1], tuple(numbers[2:]))
     _write_files(cluster)
     if cluster.private_etc is not False:
         works = host.has_mount_namespace(layout.etc)
@@ -180,10 +180,11 @@ def _start_mariadb(cluster: Cluster) -> None:
     if made.returncode:
         raise ClusterUnavailable(f"mariadb-install-db failed: {(made.stderr or made.stdout).strip().splitlines()[-1]}")
     sizes = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF"]
-    where = ["--bind-address=127.0.0.1", f"--port={cluster.ports.mariadb}", f"--socket={layout.run}/mariadb.sock"]
+    # No TCP: the socket lies in the data folder, which only root may enter, and needs neither a password nor TLS.
+    where = ["--skip-networking", f"--socket={layout.mariadb_socket}"]
     pid_file = f"--pid-file={layout.run}/mariadb.slurm.pid"
     daemons.start("mariadbd", ["mariadbd", "--no-defaults", *common, *where, *sizes, "--skip-log-bin", pid_file])
-    daemons.wait_port("mariadbd", cluster.ports.mariadb)
+    daemons.wait("mariadbd", lambda: answers(layout.mariadb_socket), "mariadbd answering")
 
 
 def remove_root(cluster: Cluster) -> None:

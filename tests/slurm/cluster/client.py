@@ -62,7 +62,7 @@ class Client:
     def popen(
         self, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **kwargs: Any
     ) -> subprocess.Popen[str]:
-        """Start a command (Snakemake, for one) with the cluster's environment; it dies with the cluster at the latest."""
+        """Start a command (Snakemake, for one) with the cluster's environment; `stop` ends it at the latest."""
         return subprocess.Popen([str(a) for a in argv], env=self.env | dict(env or {}), text=True, **kwargs)
 
     def sbatch(
@@ -80,7 +80,12 @@ class Client:
         text = script if script.startswith("#!") else f"#!/bin/sh\n{script}\n"
         argv = ["sbatch", "--parsable", f"--partition={partition}", f"--output={self._output('%j')}", *args]
         done = subprocess.run(
-            argv, input=text, env=self.env | dict(env or {}), cwd=cwd or self.layout.root, text=True, capture_output=True
+            argv,
+            input=text,
+            env=self.env | dict(env or {}),
+            cwd=cwd or self.layout.root,
+            text=True,
+            capture_output=True,
         )
         if done.returncode:
             raise CommandFailed(done.returncode, argv, done.stdout, done.stderr)
@@ -125,7 +130,9 @@ class Client:
             time.sleep(POLL_S)
         return said
 
-    def sacct(self, job: str, fields: str = "JobID,JobName,State,ExitCode,MaxRSS,ReqMem,Elapsed,NodeList") -> list[dict[str, str]]:
+    def sacct(
+        self, job: str, fields: str = "JobID,JobName,State,ExitCode,MaxRSS,ReqMem,Elapsed,NodeList"
+    ) -> list[dict[str, str]]:
         """The accounting rows of the job and its steps, every restart included."""
         done = self.run(["sacct", "-D", "-P", "-j", job, f"--format={fields}"])
         head, *rows = [line.split("|") for line in done.stdout.splitlines()]

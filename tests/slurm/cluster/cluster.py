@@ -50,11 +50,23 @@ class Cluster(Client):
     ports: Ports = field(init=False)
 
     _daemons: Daemons = field(init=False, repr=False)
+    cgroup_refused: str = field(init=False, default="")  # why cgroup v2 was found but not used
+
     _guard: subprocess.Popen[bytes] | None = field(init=False, default=None, repr=False)
 
     def start(self) -> Cluster:
-        """Start everything and return when all nodes are idle; raise ClusterUnavailable with one line otherwise."""
+        """Start everything and return when all nodes are usable; raise ClusterUnavailable with one line otherwise."""
         host.check_host()
+        try:
+            return self._start()
+        except ClusterUnavailable as error:
+            if self.proctrack != "auto" or self.cgroup != "v2":
+                raise
+            # A container may allow v2 groups to us and yet not to slurmd.
+            self.cgroup_refused, self.proctrack = str(error), "linuxproc"
+            return self._start()
+
+    def _start(self) -> Cluster:
         try:
             boot.prepare(self)
             boot.watch(self)
@@ -70,6 +82,8 @@ class Cluster(Client):
         """End every process, job and cgroup of the instance and remove its folder. Idempotent."""
         atexit.unregister(self.stop)
         if not hasattr(self, "_daemons"):
+            if hasattr(self, "layout"):
+                boot.remove_root(self)
             return
 
         def left() -> list[Process]:
@@ -101,7 +115,7 @@ class Cluster(Client):
         for key, value in said.items():
             setattr(cluster, key, value)
         cluster.layout = layout
-        cluster.ports = Ports(**(ports | {"slurmd": tuple(ports["slurmd"])}))
+        cluster.ports = Ports(ports["slurmctld"], ports["slurmdbd"], tuple(ports["slurmd"]))
         cluster._daemons = Daemons(layout, cluster.env, private=bool(cluster.private_etc))
         return cluster
 
@@ -116,9 +130,7 @@ class Cluster(Client):
     def leftovers(self) -> list[Process]:
         """All living processes of the instance except its running daemons: empty when no job and no command runs."""
         pids = set(self.daemons().values())
-        return [
-            p for p in self.everything() if p.name.startswith("slurmstepd") or processes.session(p.pid) not in pids
-        ]
+        return [p for p in self.everything() if p.name.startswith("slurmstepd") or processes.session(p.pid) not in pids]
 
     def kill_slurmd(self, node: str, *, jobs: bool = False) -> None:
         """SIGKILL the slurmd of a node; with `jobs`, everything on the node, as when it loses power."""
@@ -151,7 +163,10 @@ class Cluster(Client):
         self._daemons.namespaces(node)
 
     def node_state(self, node: str) -> str:
-        """The state of the node as sinfo names it (idle, mixed, allocated, down, ...)."""
+        """The state of the node as sinfo names it (idle, mixed, allocated, down, ...).
+
+        An idle node can stay "mixed" here for long: Slurm refreshes that count only at the node's next change.
+        """
         return self.run(["sinfo", "-h", "-N", "-n", node, "-p", "normal", "-o", "%T"], check=False).stdout.strip()
 
     def node_reason(self, node: str) -> str:

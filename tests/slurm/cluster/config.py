@@ -33,7 +33,6 @@ class Ports:
 
     slurmctld: int
     slurmdbd: int
-    mariadb: int
     slurmd: tuple[int, ...]
 
 
@@ -82,6 +81,10 @@ class Layout:
     @property
     def devices(self) -> Path:
         return self.root / "dev"
+
+    @property
+    def mariadb_socket(self) -> Path:
+        return self.database / "socket"
 
     @property
     def bin(self) -> Path:
@@ -134,7 +137,6 @@ def slurm_conf(
         "SlurmdLogFile": f"{layout.log}/%n.log",
         "SlurmdParameters": "config_overrides",  # believe the CPUs and memory written below
         "ProctrackType": "proctrack/cgroup" if cgroup else "proctrack/linuxproc",
-        "TaskPlugin": "task/cgroup" if cgroup else "task/none",
         "JobAcctGatherType": f"jobacct_gather/{kind}",
         "JobAcctGatherFrequency": "task=1",
         "MpiDefault": "none",
@@ -167,8 +169,9 @@ def slurm_conf(
             "AccountingStoragePass": str(layout.munge_socket),  # with munge, the password is the socket's path
             "AccountingStorageTRES": "gres/gpu",
         }
-    else:
-        values["AccountingStorageType"] = "accounting_storage/none"
+    if cgroup:
+        values["TaskPlugin"] = "task/cgroup"
+    # Without accounting or cgroups the keys stay out: the defaults mean none, and newer versions know no such plugins.
     values |= options
     lines = [f"{key}={value}" for key, value in values.items()]
     for node, port in zip(nodes, ports.slurmd, strict=True):
@@ -215,8 +218,7 @@ def slurmdbd_conf(layout: Layout, ports: Ports) -> str:
         "LogFile": layout.log / "slurmdbd.log",
         "PidFile": layout.run / "slurmdbd.slurm.pid",
         "StorageType": "accounting_storage/mysql",
-        "StorageHost": "127.0.0.1",  # an address, not localhost: TCP to our own port, never the system's socket
-        "StoragePort": ports.mariadb,
+        "StorageHost": "localhost",  # the client library takes the socket that MYSQL_UNIX_PORT names
         "StorageUser": "root",
         "StorageLoc": "slurm_acct_db",
     }

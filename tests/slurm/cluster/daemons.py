@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from .config import Layout
@@ -21,7 +22,7 @@ class Daemons:
 
     def __init__(self, layout: Layout, env: dict[str, str], *, private: bool) -> None:
         self._layout = layout
-        self._env = env
+        self._env = env | {"MYSQL_UNIX_PORT": str(layout.mariadb_socket)}
         self._private = private
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -68,9 +69,9 @@ class Daemons:
 
     def wait_port(self, name: str, port: int) -> None:
         """Wait until the daemon listens."""
-        self.wait(name, lambda: _answers(port), f"{name} listening on port {port}")
+        self.wait(name, lambda: answers(port), f"{name} listening on port {port}")
 
-    def wait(self, name: str, check, what: str, timeout_s: float = START_S) -> None:  # type: ignore[no-untyped-def]
+    def wait(self, name: str, check: Callable[[], object], what: str, timeout_s: float = START_S) -> None:
         """Wait for `check`; give up at once, with the last line of its log, when the daemon ends."""
 
         def done() -> bool:
@@ -125,9 +126,9 @@ class Daemons:
         return self._layout.run / f"{name}.pid"
 
 
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+def answers(address: int | Path) -> bool:
+    """Say whether something listens on this TCP port of this machine, or on this Unix socket."""
+    family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
+    with socket.socket(family) as client:
+        client.settimeout(1)
+        return client.connect_ex(("127.0.0.1", address) if isinstance(address, int) else str(address)) == 0

@@ -131,9 +131,9 @@ def cgroups(nodes: list[str]) -> list[Path]:
     """List the top cgroups that Slurm made for these nodes."""
     if not CGROUP_ROOT.exists():
         return []
-    names = {f"slurm_{n}" for n in nodes} | {f"{n}_slurmstepd.scope" for n in nodes}
     # v1: <controller>/slurm_<node>; v2: system.slice/<node>_slurmstepd.scope, perhaps below a container's own group.
-    return [Path(d) / n for d, subs, _ in os.walk(CGROUP_ROOT) for n in subs if n in names]
+    walk = os.walk(CGROUP_ROOT)
+    return [Path(d) / s for d, subs, _ in walk for s in subs if "slurm" in s and any(n in s for n in nodes)]
 
 
 def _thaw(nodes: list[str]) -> None:
