@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.integration.launcher_kit import GRACEFUL, Run, living
+from tests.integration.launcher_kit import GRACEFUL, SOURCE, Run, living
 
 WRITE_RESULT = 'echo "{}" > "$UNBROKEN_RUN_DIR/result.json"'
 
@@ -225,3 +226,10 @@ def test_a_full_disk_is_told_and_nothing_hangs_c15(run: Run) -> None:
         assert code == 1 and "No space left" in said and "Traceback" not in said
     finally:
         subprocess.run(["umount", str(run.paths.root)], check=True)
+
+
+def test_the_launcher_starts_light() -> None:
+    heavy = {"torch", "yaml", "jsonschema", "numpy", "pandas", "subprocess", "argparse", "typer"}
+    code = f"import sys, unbroken.launch.launcher; print(sorted({heavy} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "[]\n"

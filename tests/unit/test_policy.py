@@ -18,6 +18,8 @@ TERM, USR1 = ("SIGTERM",), ("SIGUSR1",)
 SAVED = End(42, progressed=True, signals=("SIGTERM",))
 NOT_FURTHER = replace(SAVED, progressed=False)
 BEFORE_HANDLER = End(-15, signals=TERM)
+OFTEN_EARLY = RunStatus(early_preemptions=5)
+OOM_AND_TERM = replace(BEFORE_HANDLER, out_of_memory=True)
 STUCK = RunStatus(no_progress_count=2)
 PREEMPTED = SlurmView("1", "COMPLETING", preempted=True, ending=True)
 CANCELLED = SlurmView("1", "COMPLETING", ending=True)
@@ -62,11 +64,11 @@ TABLE: list[tuple[str, End, RunStatus, Limits, SlurmView | None, Outcome]] = [
     ("before the handler, cancelled", End(-15, signals=TERM), FRESH, LIMITS, CANCELLED, AGAIN),
     ("before the trainer", End(0, started=False, signals=TERM), FRESH, LIMITS, RUNNING, REQUEUE),
     ("before the handlers behind torchrun", End(1, signals=TERM, behind_agent=True), FRESH, LIMITS, RUNNING, REQUEUE),
-    ("early again and again", BEFORE_HANDLER, RunStatus(early_preemptions=5), LIMITS, PREEMPTED, gave_up("early_preemptions")),
+    ("early again and again", BEFORE_HANDLER, OFTEN_EARLY, LIMITS, PREEMPTED, gave_up("early_preemptions")),
     ("graceful shutdown off", End(3, signals=TERM), FRESH, replace(LIMITS, graceful=False), None, AGAIN),
     ("out of memory", End(-9, out_of_memory=True), FRESH, LIMITS, RUNNING, failed("out_of_memory")),
     ("out of memory in a worker", End(1, out_of_memory=True), FRESH, LIMITS, RUNNING, failed("out_of_memory")),
-    ("out of memory and TERM", replace(BEFORE_HANDLER, out_of_memory=True), FRESH, LIMITS, RUNNING, failed("out_of_memory")),
+    ("out of memory and TERM", OOM_AND_TERM, FRESH, LIMITS, RUNNING, failed("out_of_memory")),
     ("kill -9", End(-9), FRESH, LIMITS, RUNNING, failed("killed")),
     ("kill -9 behind a shell", End(137), FRESH, LIMITS, None, failed("killed")),
     ("kill -9 again and again", End(-9), RunStatus(no_progress_count=2), LIMITS, None, gave_up("no_progress")),
