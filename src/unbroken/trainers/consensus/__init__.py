@@ -1,0 +1,1 @@
+"""The consensus trainer: an MLP on log-discharge over several estimates of the same river."""

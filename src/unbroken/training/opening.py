@@ -1,0 +1,119 @@
+"""From the environment or the arguments to an open run directory: everything before the first tensor."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unbroken.collection.operational import DEFAULTS, parse_flag
+from unbroken.collection.run_dir import RunPaths
+from unbroken.collection.yaml_io import Document, dump_yaml
+from unbroken.errors import RunDirectoryError
+from unbroken.run.files import write_atomic, write_json
+from unbroken.training.checkpoint import CheckpointStore
+from unbroken.training.guard import Identity
+from unbroken.training.progress import say
+from unbroken.training.records import Records
+from unbroken.training.resume import Discovery
+
+
+@dataclass(frozen=True)
+class PathsWithCheckpoints(RunPaths):
+    """A run directory whose checkpoints lie elsewhere (``--ckpt-dir``)."""
+
+    elsewhere: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.elsewhere
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be trained, and how."""
+
+    paths: RunPaths
+    config: dict[str, Any]
+    """The run config, all keys."""
+    seed: int
+    operational: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        run_dir: Path | str | None = None,
+        config: Path | str | Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        ckpt_dir: Path | str | None = None,
+        **operational: Any,
+    ) -> "Request":
+        """Arguments first, then UNBROKEN_RUN_DIR, UNBROKEN_CONFIG, UNBROKEN_SEED, then the config's own ``seed``.
+
+        Args:
+            operational: operational keys that win over the config's; None is not given.
+
+        Raises:
+            RunDirectoryError: no run directory is named.
+            CollectionError: the config cannot be read.
+        """
+        where = run_dir or os.environ.get("UNBROKEN_RUN_DIR")
+        if not where:
+            raise RunDirectoryError("no run directory: give --run-dir, or set UNBROKEN_RUN_DIR as the launcher does")
+        root = Path(os.path.abspath(where))
+        paths = RunPaths(root) if ckpt_dir is None else PathsWithCheckpoints(root, Path(os.path.abspath(ckpt_dir)))
+        source = config if config is not None else os.environ.get("UNBROKEN_CONFIG") or paths.config
+        values = dict(source) if isinstance(source, Mapping) else Document.read(Path(source)).data
+        chosen = seed if seed is not None else os.environ.get("UNBROKEN_SEED", values.get("seed", 0))
+        try:
+            number = int(chosen)
+        except (TypeError, ValueError):
+            raise RunDirectoryError(f"the seed is {chosen!r}; give a whole number") from None
+        given = {key: values[key] for key in DEFAULTS if key in values}
+        given |= {key: value for key, value in operational.items() if value is not None}
+        return cls(paths, {**values, "seed": number}, number, {**DEFAULTS, **given})
+
+    def flag(self, key: str) -> bool:
+        """An operational switch; "false", "no" and 0 are false."""
+        return parse_flag(self.operational[key])
+
+    def count(self, key: str) -> int:
+        """An operational number."""
+        value = self.operational[key]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise RunDirectoryError(f"{key} is {value!r} in {self.paths.config}; give a whole number of at least 0")
+        return value
+
+
+def prepare(
+    request: Request, identity: Identity, store: CheckpointStore, discovery: Discovery, records: Records
+) -> None:
+    """Write what opening a run directory writes: after the guard has agreed, by rank 0 only.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
+    paths = request.paths
+    if not discovery.identity_there:
+        write_json(paths.identity, identity.document())
+    if not paths.config.exists():
+        write_atomic(paths.config, dump_yaml(request.config))
+    if discovery.adopted and discovery.found is not None:
+        records.event("legacy_adopted", checkpoint=discovery.found.path.name, config_hash=identity.config_hash)
+        say(f"adopted {paths.root}: the config in {discovery.found.path.name} is the one asked for")
+    if discovery.found is not None and discovery.found.path.parent == store.folder:
+        for old, new, why in store.settle(discovery.found):
+            records.event("checkpoint_rejected", file=old.name, kept_as=new.name, reason=why)
+            say(f"{old.name} {why}: kept as {new.name}; going on from {discovery.found.path.name}")
+    elif discovery.found is None and store.exists():
+        aside = _free_folder(store.folder)
+        os.replace(store.folder, aside)
+        say(f"auto-resume is off: the old checkpoints are in {aside.name}, training starts from the beginning")
+    records.started()
+
+
+def _free_folder(folder: Path) -> Path:
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.before-{number}")).exists():
+        number += 1
+    return aside
