@@ -159,6 +159,8 @@ class Cluster(Client):
                 raise ClusterUnavailable(f"node {node} is {state}: {self.node_reason(node)}")
             return state in ("idle", "mixed", "allocated", "completing")
 
+        # The controller may still take a node that was killed a moment ago for usable: slurmd itself answers first.
+        self._daemons.wait_port(node, self.ports.slurmd[self.nodes.index(node)])
         self._daemons.wait(node, usable, f"node {node} usable")
         self._daemons.namespaces(node)
 
