@@ -13,6 +13,8 @@ from unbroken.run.lease import holder
 from unbroken.run.status import RunStatus, read_status
 
 STATES = ("completed", "running", "preempted", "pending", "failed")
+MARKS = {"completed": "●", "running": "▶", "preempted": "◆", "pending": "○", "failed": "✕"}
+"""A shape for each state, so that no reader depends on its colour."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unbroken.report.markup import Markup, tag
-
-MARKS = {"completed": "●", "running": "▶", "preempted": "◆", "pending": "○", "failed": "✕"}
+from unbroken.report.records import MARKS
 
 
 @dataclass(frozen=True)
