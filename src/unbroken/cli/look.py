@@ -43,7 +43,7 @@ def look(slug: str | None, as_json: bool, clear: bool = False) -> None:
 
 
 def _show(name: str, rows: list[dict[str, Any]]) -> None:
-    styles = [_STYLES.get(row["state"], "") for row in rows]
+    styles = [_STYLES.get(row["status"], "") for row in rows]
     output.print_table(_HEADERS, [_cells(row) for row in rows], styles)
     count = totals(rows)
     states = ", ".join(f"{number} {state}" for state, number in sorted(count["states"].items()))
@@ -58,22 +58,26 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     print()
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    state, step, total, reason = row["state"], row["step"], row["total_steps"], row["reason"]
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    get = row.get
+    state, step, total, attempt, resubmits = row["status"], get("global_step"), get("total_steps"), get("attempt"), ""
+    if get("resubmit_count"):
+        resubmits = str(row["resubmit_count"])
+    names = (row["label"], str(row["seed"]), state)
+    signal, job = get("last_signal") or "", get("slurm_job_id") or ""
     if state == "completed":
-        step, reason = total or step, ""
-    return [
-        row["label"],
-        str(row["seed"]),
-        state,
-        output.bar(step, total),
-        f"{step}/{total}" if total else (str(step) if step else ""),
-        output.duration(row.get("eta_s")),
-        str(row["attempt"] or ""),
-        str(row["resubmits"] or ""),
-        row["last_signal"] or "",
-        row["job_id"] or "",
-        row["node"] or "" if state != "completed" else "",
-        output.duration(row.get("checkpoint_age_s")),
-        reason or "",
-    ]
+        full = f"{total}/{total}" if total else ""
+        return (*names, output.FULL_BAR, full, "", str(attempt or ""), resubmits, signal, job, "", "", "")
+    return (
+        *names,
+        output.bar(step or 0, total),
+        f"{step or 0}/{total}" if total else str(step or ""),
+        output.duration(get("eta_s")),
+        str(attempt or ""),
+        resubmits,
+        signal,
+        job,
+        get("host") or "",
+        output.duration(get("checkpoint_age_s")),
+        get("reason") or "",
+    )

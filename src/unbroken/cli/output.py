@@ -9,6 +9,9 @@ FEW_ROWS = 300
 """Up to here a terminal gets a drawn table; above it plain columns, which cost a tenth."""
 
 
+FULL_BAR = "#" * 10
+
+
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

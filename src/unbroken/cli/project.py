@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from unbroken.errors import CollectionError, UnbrokenError
+from unbroken.errors import CollectionError
 
 CONFIG = "config/config.yaml"
 _ONE_READ = 16_384
@@ -13,12 +13,6 @@ _ONE_READ = 16_384
 
 Statuses = dict[tuple[str, int], dict[str, Any]]
 """run_status.json by (setting, seed)."""
-
-
-class RunNotFound(UnbrokenError):
-    """No run, or more than one, fits what was typed."""
-
-    exit_code = 2
 
 
 def known_collections() -> dict[str, Any]:

@@ -29,48 +29,37 @@ def collection_rows(
     for setting, label, seed in expected:
         status = statuses.pop((setting, seed), None)
         row = _row(slug, setting, label, seed, status)
+        state = row.setdefault("status", "pending")
+        if state != "completed":
+            _add_job(row, queue, has_jobs)
+            if status:
+                _add_age(row, runs, now, speeds > 0)
+                speeds -= state == "running"
         yield row
-        if row["state"] == "completed":
-            continue
-        _add_job(row, queue, has_jobs)
-        if status:
-            _add_age(row, runs, now, speeds > 0)
-            speeds -= row["state"] == "running"
     for (setting, seed), status in sorted(statuses.items()):
         row = _row(slug, setting, "(not in the collection any more)", seed, status)
         row["extra"] = True
         yield row
 
 
-def _row(slug: str, setting: str, label: str, seed: int, status: Mapping[str, Any] | None) -> dict[str, Any]:
-    get = (status or {}).get
-    return {
-        "collection": slug,
-        "setting": setting,
-        "label": label,
-        "seed": seed,
-        "state": get("status", "pending") if "unreadable" not in (status or {}) else "unreadable",
-        "step": get("global_step", 0),
-        "total_steps": get("total_steps"),
-        "attempt": get("attempt", 0),
-        "resubmits": get("resubmit_count", 0),
-        "last_signal": get("last_signal"),
-        "job_id": get("slurm_job_id"),
-        "node": get("host"),
-        "reason": get("unreadable") or get("reason"),
-    }
+def _row(slug: str, setting: str, label: str, seed: int, status: dict[str, Any] | None) -> dict[str, Any]:
+    """run_status.json itself with the run's names added; not a copy, ten thousand of them cost."""
+    row: dict[str, Any] = {"status": "pending"} if status is None else status
+    row["collection"], row["setting"], row["label"], row["seed"] = slug, setting, label, seed
+    if "unreadable" in row:
+        row["status"], row["reason"] = "unreadable", row["unreadable"]
+    return row
 
 
 def _add_job(row: dict[str, Any], queue: Queue, has_jobs: bool) -> None:
-    job = queue.job(row["collection"], row["setting"], row["seed"], row["job_id"])
+    job = queue.job(row["collection"], row["setting"], row["seed"], row.get("slurm_job_id"))
     if job is None:
         # A run started outside Slurm, or by another user's jobs, has no job here: only our own id counts as lost.
-        row["job_state"] = None
-        if row["state"] == "running" and row["job_id"] and has_jobs:
+        if row["status"] == "running" and row.get("slurm_job_id") and has_jobs:
             row["reason"] = "its job is not in the queue any more: unbroken why tells"
         return
-    row["job_id"], row["job_state"] = job["job_id"], job["state"]
-    row["node"] = job["nodes"] or row["node"]
+    row["slurm_job_id"], row["job_state"] = job["job_id"], job["state"]
+    row["host"] = job["nodes"] or row.get("host")
     if job["state"] in _WAITING:
         from unbroken.slurm.reasons import explain
 
@@ -86,8 +75,8 @@ def _add_age(row: dict[str, Any], runs: str, now: float, with_speed: bool) -> No
         row["checkpoint_age_s"] = max(0.0, now - os.stat(f"{folder}/checkpoints/last.pt").st_mtime)
     except OSError:
         row["checkpoint_age_s"] = None
-    if with_speed and row["state"] == "running":
-        left = seconds_left(tail_events(f"{folder}/events.jsonl"), row["total_steps"])
+    if with_speed and row["status"] == "running":
+        left = seconds_left(tail_events(f"{folder}/events.jsonl"), row.get("total_steps"))
         row["eta_s"] = left
         row["eta"] = datetime.fromtimestamp(now + left, UTC).isoformat(timespec="seconds") if left is not None else None
 
@@ -95,13 +84,13 @@ def _add_age(row: dict[str, Any], runs: str, now: float, with_speed: bool) -> No
 def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Counts by state, steps done and in all, settings without a single finished or started run."""
     mine = [row for row in rows if not row.get("extra")]
-    states = Counter(row["state"] for row in mine)
-    touched = {row["setting"] for row in mine if row["state"] != "pending"}
+    states = Counter(row["status"] for row in mine)
+    touched = {row["setting"] for row in mine if row["status"] != "pending"}
     pending = list(dict.fromkeys(row["label"] for row in mine if row["setting"] not in touched))
     return {
         "runs": len(mine),
         "states": dict(states),
-        "attempts": sum(row["attempt"] for row in mine),
-        "resubmits": sum(row["resubmits"] for row in mine),
+        "attempts": sum(row.get("attempt") or 0 for row in mine),
+        "resubmits": sum(row.get("resubmit_count") or 0 for row in mine),
         "pending_settings": pending,
     }

@@ -14,10 +14,11 @@ _HOLDING_STATES = {"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 def diagnose(evidence: Evidence) -> Verdict:
     """Join everything that is known into one verdict. Reads no file and asks nobody.
 
-    The order is: a finished run is finished; what Slurm says of a waiting or running job; what the launcher wrote down
-    about the last end, corrected by harder evidence of Slurm (memory, node, cancellation); Slurm alone; nothing at all.
+    The order is: another setting's directory; a finished run is finished; what Slurm says of a waiting or running job;
+    what the launcher wrote down about the last end, corrected by harder evidence of Slurm (memory, node, cancellation);
+    Slurm alone; nothing at all.
     """
-    for rule in (_completed, _identity, _waiting, _running, _written_down, _left_running, ends.judge_end, _unstarted):
+    for rule in (_identity, _completed, _waiting, _running, _written_down, _left_running, ends.judge_end, _unstarted):
         verdict = rule(evidence)
         if verdict is not None:
             return replace(verdict, evidence=(*verdict.evidence, *_proofs(evidence)), fix=_upper(verdict.fix))
@@ -221,5 +222,5 @@ def _proofs(evidence: Evidence) -> list[str]:
         lines.append(f"lease: held by {evidence.lease}")
     warning = evidence.last_event("grace_warning")
     if warning:
-        lines.append(f"grace: {warning.get('message') or warning.get('reason') or warning}")
+        lines.append(f"grace: {warning.get('warning') or warning}")
     return [*lines, *(f"not known: {note}" for note in evidence.notes)]

@@ -1,0 +1,34 @@
+"""`unbroken retry`: let a run that gave up be trained again."""
+
+from typing import Annotated
+
+import typer
+
+from unbroken.cli.locate import RUN_HELP, find_run
+from unbroken.cli.why import start_command
+from unbroken.errors import LeaseHeld, RunDirectoryError
+from unbroken.run import lease
+from unbroken.run.status import read_status
+from unbroken.slurm import client
+
+
+def command(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
+    """Clear a failed run: its counters start again at 0, its checkpoints stay, the next snakemake trains it.
+
+    Refuses while a trainer holds the run directory.
+    """
+    from unbroken.launch.admission import allow_retry
+
+    ref = find_run(run)
+    if not ref.paths.root.is_dir():
+        raise RunDirectoryError(f"{ref} has no run directory yet: there is nothing to clear, {start_command(ref)}")
+    holder = lease.holder(ref.paths, client.show_job if client.available("scontrol") else None)
+    if holder is not None:
+        raise LeaseHeld(f"{ref} is being trained by {holder}; cancel that first, or wait for its end")
+    before = read_status(ref.paths)
+    if ref.paths.result.is_file():
+        typer.echo(f"{ref} is completed; nothing to clear (delete {ref.paths.result} to train it again).")
+        return
+    allow_retry(ref.paths)
+    was = f"was {before.status}" + (f": {before.reason}" if before.reason else "")
+    typer.echo(f"{ref} {was}. It may be trained again, from step {before.global_step}: {start_command(ref)}")
