@@ -1,8 +1,8 @@
 """From a basin's weather to its discharge: degree-day snow, one soil bucket, one linear reservoir.
 
-Snow: melt = DDF * T above 0 degC (Hock 2003, doi:10.1016/S0022-1694(03)00257-9). Soil: HBV's recharge, water * (S/Smax)^beta
-(Bergstroem 1976, SMHI RHO 7; Lindstroem et al. 1997, doi:10.1016/S0022-1694(97)00041-3). Evaporation: Hamon's potential
-(Hamon 1961; Dingman 2002, eq. 7-63), reduced in dry soil. Outflow: k * storage a day.
+Snow: melt = DDF * T above 0 degC (Hock 2003, doi:10.1016/S0022-1694(03)00257-9). Soil: HBV's recharge, water *
+(S/Smax)^beta (Bergstroem 1976, SMHI RHO 7; Lindstroem et al. 1997, doi:10.1016/S0022-1694(97)00041-3).
+Evaporation: Hamon's potential (Hamon 1961; Dingman 2002, eq. 7-63), reduced in dry soil. Outflow: k * storage a day.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """manifest_train.csv and the daily files it lists: what the consensus trainer reads.
 
 The manifest has one row a basin: id, area_m2, file (beside it), sha256 of that file, train_end (the last training day).
-A daily file has date, est_<product> for each estimate, discharge_mm_day (empty where the gauge has none); all in mm/day.
+A daily file has date, est_<product> for each estimate, discharge_mm_day (empty where the gauge has none), in mm/day.
 """
 
 import datetime
@@ -94,7 +94,7 @@ def _from_camels(data: Mapping[str, Any], out_dir: Path, root: Path) -> list[tup
         train_end = datetime.date.fromisoformat(str(data.get("train_end")))
     except ValueError:
         raise CollectionError(f"data.train_end is {data.get('train_end')!r}; give a date such as 2001-12-31") from None
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for basin in basins:
         forcings = {product: camels.read_forcing(root, product, basin) for product in products}
         area = next(iter(forcings.values())).area_m2
@@ -126,7 +126,7 @@ def _from_river(data: Mapping[str, Any], out_dir: Path) -> list[tuple[str, ...]]
     seed, fraction = _whole(data, "seed", 0, 0), data.get("train_fraction", 2 / 3)
     if not isinstance(fraction, float) or not 0 < fraction < 1:
         raise CollectionError(f"data.train_fraction is {fraction!r}; give a number between 0 and 1")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for index in range(basins):
         observed, estimates, area = river.make_river(days, seed, index)
         basin = f"river{index + 1:02d}"

@@ -9,7 +9,6 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ class CheckpointStore:
             note: what the sidecar is to say besides size and hash: global_step, epoch, batch, metric ...
 
         Raises:
-            CheckpointError: no space, no quota, no permission. The pair that was there is intact, and a later save may go on.
+            CheckpointError: no space, no quota, no permission. The pair before is intact, a later save may go on.
         """
         last, previous = self.paths.last, self.paths.previous
         fresh, fresh_note = last.with_name("last.pt.new"), last.with_name("last.json.new")
@@ -112,7 +111,7 @@ class CheckpointStore:
 
     def _write(self, path: Path, payload: dict[str, Any]) -> tuple[int, str]:
         with open(path, "wb", buffering=0) as file:
-            hashing = _Hashing(file)
+            hashing: Any = _Hashing(file)
             _stage("payload")
             try:
                 torch.save(payload, hashing)
@@ -147,11 +146,14 @@ class CheckpointStore:
             "no space" if error.errno == errno.ENOSPC else "the quota is used up" if error.errno == errno.EDQUOT else ""
         )
         reason = f"{what} ({error.strerror})" if what else str(error)
-        kept = f"{self.paths.last.name} is still the one before" if self.paths.last.exists() else "nothing is saved yet"
+        kept = "the checkpoints there are as good as before" if self.paths.last.exists() else "nothing is saved yet"
         fix = "free some space" if error.errno in FULL else "mend that"
         return CheckpointError(
             f"cannot save a checkpoint in {self.folder}: {reason}; {kept}: {fix}, then start the run again"
         )
+
+    def flush(self) -> None:
+        """Wait until everything saved is on the disk; here it is already. A store that writes behind waits."""
 
     def exists(self) -> bool:
         """Whether there is anything to go on from, readable or not."""
@@ -182,8 +184,8 @@ class CheckpointStore:
             return None
         listed = "; ".join(f"{path.name} {why}" for path, why in passed_over)
         raise CheckpointError(
-            f"none of the checkpoints in {self.folder} can be read: {listed}. Nothing has been changed: put a good copy "
-            "there, or move that folder away to train from the beginning"
+            f"none of the checkpoints in {self.folder} can be read: {listed}. Nothing has been changed: put a good "
+            "copy there, or move that folder away to train from the beginning"
         )
 
     def settle(self, found: Found) -> list[tuple[Path, Path, str]]:
@@ -230,7 +232,3 @@ def _free_name(path: Path) -> Path:
     while (aside := path.with_name(f"{path.stem}.rejected-{number}.pt")).exists():
         number += 1
     return aside
-
-
-Save = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
-"""The shape of ``CheckpointStore.save``: an asynchronous writer offers the same and a ``flush``."""

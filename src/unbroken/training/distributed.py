@@ -120,7 +120,7 @@ class World:
         for gradients in by_dtype.values():
             flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
             dist.all_reduce(flat)
-            for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
                 gradient.copy_(part.view_as(gradient))
 
     def mean(self, value: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Does this run directory belong to this run? Asked before anything is written there; no other directory is looked at."""
+"""Does this run directory belong to this run? Asked before anything is written; looks nowhere else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +52,8 @@ def mismatch(paths: RunPaths, evidence: str, rows: list[Row]) -> IdentityMismatc
     """The refusal, with every key that differs as ``old -> new``."""
     lines = "\n".join(f"  {key}: {_show(old)} -> {_show(new)}" for key, old, new in rows)
     return IdentityMismatch(
-        f"{paths.root} belongs to another run, as {evidence} says (its value -> the value asked for):\n{lines}\n{WAYS_OUT}"
+        f"{paths.root} belongs to another run, as {evidence} says (its value -> the value asked for):\n"
+        f"{lines}\n{WAYS_OUT}"
     )
 
 

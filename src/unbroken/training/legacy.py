@@ -46,7 +46,8 @@ def translate(payload: Mapping[str, Any]) -> dict[str, Any]:
     )
     if missing:
         raise CheckpointError(
-            f"the old checkpoint lacks {', '.join(missing)}; it holds {', '.join(sorted(map(str, payload)))}: it cannot be continued"
+            f"the old checkpoint lacks {', '.join(missing)} and cannot be continued; "
+            f"it holds {', '.join(sorted(map(str, payload)))}"
         )
     nested = _first(payload, ("rng", "rng_state", "rng_states"))
     source = nested if isinstance(nested, Mapping) else payload

@@ -108,7 +108,7 @@ class Fetcher:
         if not processes:
             return
         with contextlib.suppress(Exception):  # else torch takes the kill for a crash
-            signal_handling._remove_worker_pids(id(iterator))
+            signal_handling._remove_worker_pids(id(iterator))  # type: ignore[attr-defined]
             iterator._worker_pids_set = False
         for process in processes:
             process.kill()

@@ -11,7 +11,8 @@ from unbroken.errors import CollectionError
 from unbroken.training.loader import Fetcher, Request
 from unbroken.training.parts import Parts, Task
 from unbroken.training.position import Plan
-from unbroken.training.session import Batch, Session
+from unbroken.training.session import Session
+from unbroken.training.state import Batch
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

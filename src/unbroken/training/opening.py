@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from unbroken.collection.operational import DEFAULTS, parse_flag
 from unbroken.collection.run_dir import RunPaths
 from unbroken.collection.yaml_io import Document, dump_yaml
 from unbroken.errors import RunDirectoryError
 from unbroken.run.files import write_atomic, write_json
 from unbroken.training.checkpoint import CheckpointStore
+from unbroken.training.distributed import World
 from unbroken.training.guard import Identity
 from unbroken.training.progress import say
 from unbroken.training.records import Records
-from unbroken.training.resume import Discovery
+from unbroken.training.resume import Discovery, discover
+from unbroken.training.retention import Retention
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,44 @@ class Request:
         return value
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A run directory that the guard has agreed to."""
+
+    request: Request
+    identity: Identity
+    store: CheckpointStore
+    world: World
+    discovery: Discovery
+    records: Records
+    finished: bool
+
+
+def look(request: Request, trainer: str | None, resume_from: Path | None) -> Opened:
+    """Join the other ranks, let rank 0 look and decide, and write only what the guard allows.
+
+    Raises:
+        IdentityMismatch, CheckpointError, LeaseHeld: see ``resume.discover``; nothing was written.
+    """
+    identity = Identity.of(request.config, request.seed, trainer or str(request.config.get("trainer", "command")))
+    keep = Retention(*(request.count(key) for key in ("keep_last", "keep_every", "keep_best")))
+    store = CheckpointStore(request.paths, keep)
+    world = World.join()
+    records = Records.of(request.paths, silent=not world.first)
+    found = world.decide(lambda: discover(request.paths, store, identity, request.flag("auto_resume"), resume_from))
+    finished = found.identity_there and world.decide(request.paths.result.exists)
+    if not finished:
+        world.decide(lambda: prepare(request, identity, store, found, records))
+    return Opened(request, identity, store, world, found, records, finished)
+
+
+def device(config: Mapping[str, Any]) -> torch.device:
+    """This process's GPU, or the CPU where there is none or the config says ``device: cpu``."""
+    if torch.cuda.is_available() and config.get("device", "auto") != "cpu":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
 def prepare(
     request: Request, identity: Identity, store: CheckpointStore, discovery: Discovery, records: Records
 ) -> None:
@@ -94,6 +136,7 @@ def prepare(
         OSError: the disk does not take it.
     """
     paths = request.paths
+    records.acquire()
     if not discovery.identity_there:
         write_json(paths.identity, identity.document())
     if not paths.config.exists():

@@ -48,3 +48,32 @@ def peek_sampler_seed() -> int:
     """As ``draw_sampler_seed``, and the global generator stays as it was."""
     with torch.random.fork_rng(devices=[]):
         return draw_sampler_seed()
+
+
+class Orders:
+    """The order of each epoch of one run, made when it is asked for."""
+
+    def __init__(self, seed: int, records: int, mode: OrderMode = EPOCH_SEEDED) -> None:
+        self.seed, self.records, self.mode = seed, records, mode
+        self.epoch = -1
+        self.sampler_seed: int | None = None
+        """Of ``epoch``, in the legacy mode."""
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def of(self, epoch: int) -> torch.Tensor:
+        """int64 [records]. In the legacy mode a new epoch advances the global generator, as it did then."""
+        if epoch != self.epoch:
+            if self.mode == LEGACY:
+                self.set_sampler(epoch, draw_sampler_seed())
+            else:
+                self.epoch, self._order = epoch, epoch_order(self.seed, epoch, self.records)
+        return self._order
+
+    def set_sampler(self, epoch: int, sampler_seed: int) -> None:
+        """The legacy order of ``epoch``, whose sampler seed was drawn before."""
+        self.epoch, self.sampler_seed = epoch, sampler_seed
+        self._order = sampler_order(sampler_seed, self.records)
+
+    def state(self) -> dict[str, int | str | None]:
+        """For the checkpoint."""
+        return {"mode": self.mode, "epoch": self.epoch, "sampler_seed": self.sampler_seed}

@@ -79,18 +79,30 @@ class Ema:
 class Task(Protocol):
     """One trainer: how to build, fetch, judge. ``loop.train`` does the rest.
 
-    Only ``build`` and ``loss`` may draw from the global random generators. ``fetch`` may run in a worker process and takes
-    its randomness from ``order.record_generator(seed, epoch, record)``, or sets ``augments`` and uses the global ones.
+    Only ``build`` and ``loss`` may draw from the global random generators. ``fetch`` may run in a worker process and
+    takes its randomness from ``order.record_generator(seed, epoch, record)``, or sets ``augments`` and uses the global
+    ones.
     """
 
-    columns: tuple[str, ...]
-    """Names of the further values in metrics.csv: those of ``loss`` and of ``evaluate``."""
-    records: int
-    """Training records."""
-    fingerprint: str
-    """SHA-256 of the data, in hex; "" where the config alone defines it."""
-    augments: bool
-    """``fetch`` draws from the global generators: they are then seeded for each micro-batch and put back."""
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further values in metrics.csv: those of ``loss`` and of ``evaluate``, the most telling first."""
+        ...
+
+    @property
+    def records(self) -> int:
+        """How many training records there are."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the data, in hex; "" where the config alone defines it."""
+        ...
+
+    @property
+    def augments(self) -> bool:
+        """``fetch`` draws from the global generators: they are then seeded for each micro-batch and put back."""
+        ...
 
     def build(self, device: torch.device) -> Parts:
         """Model on ``device``, optimizer and the rest, in their first state."""

@@ -84,9 +84,14 @@ def optimizer_bytes_to_come(optimizer: torch.optim.Optimizer) -> int:
             for copy in copies:
                 copy.grad = torch.empty_like(copy)
             groups.append({**group, "params": copies})
-        trial = type(optimizer)(groups)
+        kind: Any = type(optimizer)
+        trial = kind(groups)
         trial.step()
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors(list(trial.state.values())))
+        return _bytes(tensors(list(trial.state.values())))
     except Exception:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        return 2 * sum(p.numel() * p.element_size() for p in parameters)
+        return 2 * _bytes(parameters)
+
+
+def _bytes(found: list[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in found)

@@ -36,7 +36,7 @@ def read_payload(path: Path, sidecars: Sidecars) -> tuple[dict[str, Any], dict[s
 
     Raises:
         Unreadable: empty, torn, changed, or refused by torch.
-        CheckpointError: the disk fails, the memory does not suffice, or a newer version wrote it: no reason to set it aside.
+        CheckpointError: the disk fails, or a newer version wrote it: no reason to set it aside.
     """
     try:
         with open(path, "rb") as file:

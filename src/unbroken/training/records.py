@@ -2,13 +2,15 @@
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from unbroken import exit_codes
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import UnbrokenError
+from unbroken.run import lease as leases
 from unbroken.run.events import append_event
 from unbroken.run.files import utc_now
 from unbroken.run.status import read_status, update_status
@@ -33,6 +35,8 @@ class Records:
     launched: bool
     silent: bool = False
     """For the ranks that do not write."""
+    _lease: leases.Lease | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def of(cls, paths: RunPaths, silent: bool = False) -> "Records":
@@ -41,6 +45,30 @@ class Records:
         if given.isdigit():
             return cls(paths, int(given), True, silent)
         return cls(paths, read_status(paths).attempt + 1, False, silent)
+
+    def acquire(self) -> None:
+        """By hand: hold the lease, as a launcher would; one trainer a run directory.
+
+        Raises:
+            LeaseHeld: another live trainer has it; says who.
+        """
+        if not self.launched and not self.silent:
+            self._lease = leases.acquire(self.paths)
+            threading.Thread(target=self._beat, args=(self._lease,), daemon=True).start()
+
+    def _beat(self, lease: leases.Lease) -> None:
+        while not self._over.wait(leases.HEARTBEAT_S):
+            with contextlib.suppress(OSError):
+                if not lease.beat():  # another process took us for dead: touch nothing more
+                    os._exit(exit_codes.LEASE_HELD)
+
+    def release(self) -> None:
+        """Let the lease go, if there is one."""
+        self._over.set()
+        if self._lease is not None:
+            with _quietly():
+                self._lease.release()
+            self._lease = None
 
     def event(self, name: str, **details: Any) -> None:
         if not self.silent:

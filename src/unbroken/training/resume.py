@@ -85,17 +85,23 @@ class Resumed:
     inexact: tuple[str, ...] = ()
     """Why the continued run may differ in its last bits; empty when it cannot."""
 
+    def position(self) -> dict[str, int | str]:
+        """For the event and the log."""
+        return {
+            "global_step": self.global_step,
+            "start_epoch": self.start_epoch,
+            "resume_batch_idx": self.resume_batch_idx,
+            "train_order_mode": self.order_mode,
+        }
+
     def line(self) -> str:
         """The log line that a person looks for."""
-        return (
-            f"resumed from checkpoint: global_step={self.global_step} start_epoch={self.start_epoch} "
-            f"resume_batch_idx={self.resume_batch_idx} train_order_mode={self.order_mode}"
-        )
+        return "resumed from checkpoint: " + " ".join(f"{key}={value}" for key, value in self.position().items())
 
 
 def check_environment(
     paths: RunPaths,
-    payload: Mapping[str, Any],
+    payload: Mapping[str, Any] | None,
     here: Mapping[str, Any],
     fingerprint: str,
     allow_world_size_change: bool,
@@ -105,6 +111,8 @@ def check_environment(
     Raises:
         IdentityMismatch: other data, or another number of processes without permission.
     """
+    if payload is None:
+        return ()
     old_data = payload.get("data_fingerprint")
     if old_data and fingerprint and old_data != fingerprint:
         raise guard.mismatch(paths, "the checkpoint", [("data (SHA-256)", old_data, fingerprint)])
@@ -114,9 +122,10 @@ def check_environment(
     if old_size != size:
         if not allow_world_size_change:
             raise IdentityMismatch(
-                f"{paths.root} was trained by {old_size} processes and {size} are to go on (world_size: {old_size} -> {size}), "
-                f"which changes the random numbers and the batches: start {old_size} again, or set "
-                "allow_world_size_change: true in the collection's operational keys to go on inexactly. Nothing was written."
+                f"{paths.root} was trained by {old_size} processes, not {size} (world_size: {old_size} -> {size}), "
+                f"and the number changes random numbers and batches. Start {old_size} again, or set "
+                "allow_world_size_change: true in the collection's operational keys to go on inexactly. "
+                "Nothing was written."
             )
         reasons.append(f"{old_size} -> {size} processes")
     for key, what in (("torch", "torch"), ("device", "device")):
@@ -159,8 +168,9 @@ def resume_if_requested(
     if set(here) != set(states) and not (payload.get("legacy") and set(here) >= set(states)):
         lost, new = sorted(set(states) - set(here)), sorted(set(here) - set(states))
         raise CheckpointError(
-            f"the checkpoint and the trainer do not hold the same states (only in the checkpoint: {', '.join(lost) or 'none'}; "
-            f"only in the trainer: {', '.join(new) or 'none'}): train with the code that saved it"
+            "the checkpoint and the trainer do not hold the same states (only in the checkpoint: "
+            f"{', '.join(lost) or 'none'}; only in the trainer: {', '.join(new) or 'none'}): "
+            "train with the code that saved it"
         )
     for name, part in here.items():
         restorer = RESTORERS.get(name.split(".")[0])

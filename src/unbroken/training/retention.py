@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Retention:
-    """keep_last newest (2 = last.pt and previous.pt), each ``keep_every``-th effective batch, the ``keep_best`` best."""
+    """The ``keep_last`` newest (2 = the pair), each ``keep_every``-th effective batch, the ``keep_best`` best."""
 
     keep_last: int = 2
     keep_every: int = 0

@@ -42,14 +42,15 @@ def require_space(folder: Path, checkpoint_bytes: int, copies: int) -> None:
     if needed > free:
         raise CheckpointError(
             f"{folder} has {size_text(free)} ({free} bytes) free and the checkpoints of this run need "
-            f"{size_text(needed)} ({needed} bytes, {copies} files of {size_text(checkpoint_bytes)}): free some space there or "
-            "let the run directory lie on another disk; nothing has been trained"
+            f"{size_text(needed)} ({needed} bytes, {copies} files of {size_text(checkpoint_bytes)}): free some there, "
+            "or let the run directory lie on another disk; nothing has been trained"
         )
     trouble = _reserve(folder / f".space.{os.getpid()}.tmp", needed)
     if trouble is not None:
         raise CheckpointError(
-            f"{folder} shows {size_text(free)} free but does not take the {size_text(needed)} ({needed} bytes) that the "
-            f"checkpoints of this run need ({os.strerror(trouble)}; a quota?): free some space there; nothing has been trained"
+            f"{folder} shows {size_text(free)} free but does not take the {size_text(needed)} ({needed} bytes) that "
+            f"the checkpoints of this run need ({os.strerror(trouble)}; a quota?): free some space there; "
+            "nothing has been trained"
         )
 
 

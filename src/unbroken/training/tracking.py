@@ -1,6 +1,6 @@
-"""An experiment tracker (Weights & Biases) that goes on in the same run; it never stops or delays training. Off by default.
+"""An experiment tracker (Weights & Biases) that goes on in the same run; never delays training. Off by default.
 
-Every call may fail for reasons that have nothing to do with the training: the first failure is said once, then it is off.
+Every call may fail for reasons that have nothing to do with the training: the first failure is said, then it is off.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class Wandb(Tracker):
 
 
 def start(settings: Any, paths: RunPaths, config: Mapping[str, Any]) -> Tracker:
-    """The tracker that ``tracking:`` asks for: ``{wandb: {project: ..., entity: ..., mode: offline}}``; empty = none."""
+    """The tracker that ``tracking:`` asks for: ``{wandb: {project: ..., mode: offline}}``; empty = none."""
     wanted = settings.get("wandb") if isinstance(settings, Mapping) else None
     if not wanted:
         return OFF

@@ -16,8 +16,14 @@ from unbroken.training.order import record_generator
 from unbroken.training.parts import Ema, Parts
 
 DEFAULTS: dict[str, Any] = {
-    "hidden": 32, "lr": 1e-3, "weight_decay": 0.0, "dropout": 0.0, "input_noise": 0.0, "schedule": "constant", "ema_decay": 0.0,
-}  # fmt: skip
+    "hidden": 32,
+    "lr": 1e-3,
+    "weight_decay": 0.0,
+    "dropout": 0.0,
+    "input_noise": 0.0,
+    "schedule": "constant",
+    "ema_decay": 0.0,
+}
 """Config keys with their defaults. ``input_noise``: standard deviation added to the standardised log estimates."""
 
 
@@ -87,7 +93,8 @@ class ConsensusTask:
         """float32 [days]: discharge in mm/day."""
         device = next(parts.model.parameters()).device
         inputs = ((basin.estimates + EPSILON_MM).log() - self.mean) / self.std
-        return ((parts.model(inputs.to(device)).squeeze(-1)).exp() - EPSILON_MM).clamp_min(0).cpu()
+        logs: torch.Tensor = parts.model(inputs.to(device)).squeeze(-1)
+        return (logs.exp() - EPSILON_MM).clamp_min(0).cpu()
 
     def evaluate(self, parts: Parts, check: Callable[[], None]) -> Mapping[str, float]:
         """Over the test days: mean squared error in log discharge, and mean NSE and KGE of the basins."""
@@ -106,7 +113,7 @@ class ConsensusTask:
         }
 
     def finish(self, parts: Parts, check: Callable[[], None]) -> Mapping[str, Any]:
-        """Write predictions.csv and skill.csv; the skill of each estimator, as a mean over the basins, goes into the result."""
+        """Write predictions.csv and skill.csv; the result gets the mean NSE over the basins of each estimator."""
         products = self.rivers.products
         predictions = [",".join(["id", "date", "period", "observed", "consensus", *(f"est_{p}" for p in products)])]
         table = [",".join(["id", "estimator", "period", "days", *COLUMNS])]
