@@ -27,4 +27,4 @@ localrules:
 rule all:
     default_target: True
     input:
-        [collection_targets(slug) for slug in PROJECT.collections],
+        lambda wildcards: [target for slug in PROJECT.collections for target in collection_targets(slug)],

@@ -1,6 +1,6 @@
 """A trainer of another making: it does not import us, keeps the contract, and does as its config says.
 
-Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; hog_mb (take so
+Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; kill_at; hog_mb (take so
 much memory at the first step); save_every; deaf (no signal handlers); result (false: end without one).
 """
 
@@ -49,6 +49,8 @@ def main() -> None:
             sys.exit(42)
         if config.get("crash_at") == step:
             raise ValueError(f"loss is nan at step {step}")
+        if config.get("kill_at") == step:
+            os.kill(os.getpid(), signal.SIGKILL)
         step, total = step + 1, total * 31 % 1_000_003 + step + int(os.environ["UNBROKEN_SEED"])
         if step % config.get("save_every", 1) == 0:
             save(last, step, total)

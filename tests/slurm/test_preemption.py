@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.workflow import SlurmProject, starts_of, status_of, toy_total, wait_for
+from tests.slurm.workflow import SlurmProject
+from tests.workflow.project import starts_of, status_of, toy_total
 
 pytestmark = pytest.mark.slurm
 
@@ -67,7 +68,7 @@ def test_c10_a_cancelled_run_stays_cancelled_and_the_others_go_on(project: Slurm
     snakemake = project.begin()
     unwanted, wanted = project.holding("unwanted"), project.holding("wanted")
     cluster.cancel(status_of(unwanted)["slurm_job_id"])
-    wait_for(lambda: "cancelled by a person" in project.log(), "Snakemake to say so")
+    project.await_(lambda: "cancelled by a person" in project.log(), "Snakemake to say so")
     assert status_of(unwanted)["status"] == "preempted"
     (wanted / "release").touch()
     assert project.finish(snakemake) != 0
@@ -109,7 +110,7 @@ def test_the_controller_dies_and_a_new_call_waits_for_its_jobs(project: SlurmPro
     first.wait()
     project.snakemake("--unlock", env=project.environment())
     second = project.begin()
-    wait_for(lambda: "of an earlier call is still there" in project.log(), "the new call to find the job")
+    project.await_(lambda: "of an earlier call is still there" in project.log(), "the new call to find the job")
     (run / "release").touch()
     assert project.finish(second) == 0, project.log()
     assert starts_of(run) == [0]

@@ -1,8 +1,13 @@
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.workflow.project import Project
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
-    return Project(tmp_path)
+def project(tmp_path: Path) -> Iterator[Project]:
+    project = Project(tmp_path)
+    yield project
+    project.close()

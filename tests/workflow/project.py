@@ -1,9 +1,13 @@
 """A project folder of its own for a test: our workflow, the test's collections."""
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,20 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "toy_trainer.py"
+
+
+WAIT_S = 120.0
+"""Longest wait for an event, seconds: only a hang is that slow."""
+
+
+def wait_for(event: Callable[[], Any], what: str, timeout: float = WAIT_S) -> Any:
+    """Wait until `event` is true and return what it gave."""
+    deadline = time.monotonic() + timeout
+    while not (value := event()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout:g} s for: {what}")
+        time.sleep(0.05)
+    return value
 
 
 class Project:
@@ -22,6 +40,7 @@ class Project:
         for name in ("Snakefile", "workflow", "profiles", "slurm"):
             (folder / name).symlink_to(ROOT / name)
         self.slugs: list[str] = []
+        self.processes: list[subprocess.Popen[str]] = []
 
     def add(self, slug: str, listed: bool = True, **keys: Any) -> None:
         """A collection; a toy by default."""
@@ -57,7 +76,7 @@ class Project:
     def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Start Snakemake in a process group of its own, as a shell does; its output goes to snakemake.log."""
         with open(self.folder / "snakemake.log", "a") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self.argv(*arguments),
                 cwd=self.folder,
                 env=env or clean_env(),
@@ -66,12 +85,45 @@ class Project:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a failed test has left: Snakemake, and the launchers with their trainers."""
+        for status in (self.folder / "runs").glob("*/*/*/run_status.json"):
+            (status.parent / "release").touch()
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def log(self) -> str:
         return (self.folder / "snakemake.log").read_text()
 
     def runs(self, slug: str) -> list[Path]:
         return sorted((self.folder / "runs" / slug).glob("*/seed_*"))
+
+    def await_(self, event: Callable[[], Any], what: str) -> Any:
+        """Wait until `event` is true; fail at once, with Snakemake's output, when Snakemake has ended before."""
+
+        def happened() -> Any:
+            ended = not self.processes or self.processes[-1].poll() is not None
+            if (value := event()) or not ended:
+                return value
+            raise AssertionError(f"Snakemake ended before {what}:\n{self.log()}")
+
+        return wait_for(happened, what)
+
+    def one_run(self, slug: str) -> Path:
+        """The run directory of a collection with one run, once it is there."""
+        return self.await_(lambda: next(iter(self.runs(slug)), None), f"a run of {slug}")
+
+    def holding(self, slug: str, starts: int = 1) -> Path:
+        """Wait until the toy of this collection has started so often and holds at its step."""
+        run = self.one_run(slug)
+        self.await_(lambda: len(starts_of(run)) >= starts, f"{slug} to start {starts} times")
+        self.await_((run / "holding").exists, f"{slug} to hold")
+        return run
 
     def forget(self, slug: str) -> None:
         shutil.rmtree(self.folder / "runs" / slug, ignore_errors=True)
@@ -80,3 +132,24 @@ class Project:
 def clean_env() -> dict[str, str]:
     """The environment without what an outer Snakemake or Slurm job would leave in it."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("UNBROKEN_", "SLURM_"))}
+
+
+def starts_of(run: Path) -> list[int]:
+    """The step at which each start of the toy began."""
+    path = run / "starts.txt"
+    return [int(line.split()[1]) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def status_of(run: Path) -> dict[str, Any]:
+    try:
+        return json.loads((run / "run_status.json").read_text())
+    except FileNotFoundError:
+        return {}
+
+
+def toy_total(steps: int, seed: int = 0) -> int:
+    """What the toy's undisturbed run ends with."""
+    total = 0
+    for step in range(steps):
+        total = total * 31 % 1_000_003 + step + seed
+    return total

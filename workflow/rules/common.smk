@@ -13,6 +13,7 @@ from unbroken.collection.identity import config_hash
 from unbroken.errors import UnbrokenError
 from unbroken.launch.memory import memory_to_ask
 from unbroken.slurm.submission import check_extra
+from unbroken.snapshot.settle import settle
 
 # One id for this call and every job, retry and requeue of it: the launcher does not train a crashed run twice in it.
 os.environ.setdefault("UNBROKEN_CALL_ID", uuid.uuid4().hex)
@@ -60,7 +61,13 @@ def run_results(slug):
 
 
 def collection_targets(slug):
-    return [f"{PROJECT.results_dir}/{slug}/summary.csv", f"{PROJECT.results_dir}/{slug}/report.html"]
+    """Every result, then what is made of them.
+
+    The results are named too: a summary that an interrupted call has written over the runs finished so far would
+    otherwise satisfy Snakemake.
+    """
+    made = f"{PROJECT.results_dir}/{slug}"
+    return [*run_results(slug), f"{made}/summary.csv", f"{made}/report.html"]
 
 
 def slurm_resources(slug):
@@ -86,7 +93,9 @@ def launch_spec(wildcards, input):
     """What the launcher is told about the run: one JSON text."""
     spec = run_of(wildcards).launch_spec()
     if input:
-        spec["command"] += ["--manifest", str(input[0])]
+        # Absolute: pinned code runs elsewhere. Braces doubled: the command is a template.
+        manifest = os.path.abspath(str(input[0])).replace("{", "{{").replace("}", "}}")
+        spec["command"] += ["--manifest", manifest]
     return json.dumps(spec)
 
 
@@ -102,3 +111,16 @@ def step_command(threads, resources):
     gpu_option = f" --gpus={gpus}" if gpus else ""
     cpus = resources.get("cpus_per_task") or threads
     return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
+
+
+def settle_code(ended=False):
+    """Pin the code of what is to be trained, where the collection asks for it; unpin it where it does not, or is done."""
+    if workflow.remote_exec or workflow.subprocess_exec:
+        return
+    needed = () if ended else workflow.dag.needrun_jobs()
+    to_train = {job.wildcards.collection for job in needed if job.rule.name.startswith("train_")}
+    try:
+        for line in settle(COLLECTIONS.values(), to_train, PROJECT.runs_dir, [PROJECT.results_dir]):
+            print(line, file=sys.stderr)
+    except UnbrokenError as error:
+        raise WorkflowError(str(error)) from None

@@ -8,6 +8,8 @@ from unbroken.errors import RunDirectoryError
 from unbroken.run.status import read_status
 
 DEFAULT_GROWTH = 1.5
+MOST_STEPS = 20
+"""No more than so many kills count: beyond, no node has the memory and a float would overflow."""
 
 
 def memory_to_ask(paths: RunPaths, base_mb: int, operational: Mapping[str, Any]) -> int:
@@ -20,6 +22,6 @@ def memory_to_ask(paths: RunPaths, base_mb: int, operational: Mapping[str, Any])
     except (RunDirectoryError, OSError):
         kills = 0
     growth = float(operational.get("memory_growth") or DEFAULT_GROWTH)
-    asked = int(base_mb * growth**kills)
+    asked = int(base_mb * growth ** min(kills, MOST_STEPS))
     cap = operational.get("memory_cap_mb")
     return max(base_mb, min(asked, int(cap))) if cap else asked
