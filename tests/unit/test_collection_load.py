@@ -91,7 +91,7 @@ def test_what_changes_no_path(load: Load, change: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("key", sorted(OPERATIONAL_KEYS))
 def test_an_operational_key_changes_no_path(load: Load, key: str) -> None:
-    other: Any = {"checkpoint_interval": 5, "memory_cap_mb": 9}.get(key)
+    other: Any = {"checkpoint_interval": 5, "memory_cap_mb": 9, "time_limit_margin": 9}.get(key)
     if other is None:
         default = DEFAULTS[key]
         other = (not default) if isinstance(default, bool) else {} if isinstance(default, dict) else default + 1

@@ -6,6 +6,7 @@ DEFAULTS: dict[str, Any] = {
     "allow_world_size_change": False,
     "auto_resume": True,
     "checkpoint_interval": "auto",
+    "early_preemption_limit": 20,
     "enable_graceful_shutdown": True,
     "grace_guard": True,
     "job_code_snapshot_enabled": False,
@@ -19,8 +20,9 @@ DEFAULTS: dict[str, Any] = {
     "no_progress_limit": 3,
     "num_workers": 0,
     "profiling": {},
+    "requeue": True,
     "resources": {},
-    "time_limit_margin": 0,
+    "time_limit_margin": None,
     "tracking": {},
 }
 """Every operational key with its value where none is given; config/README.md explains them."""
