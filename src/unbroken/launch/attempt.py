@@ -21,6 +21,7 @@ from unbroken.run import lease as leases
 from unbroken.run.events import append_event, read_events
 from unbroken.run.files import utc_now
 from unbroken.run.status import RunStatus, update_status
+from unbroken.snapshot.record import AttemptCode
 
 
 def quietly(action: Callable[[], object]) -> None:
@@ -140,6 +141,8 @@ class Attempt:
             say(f"{signals.arrived[0].name} arrived before the trainer was started")
             return None
         tee = Tee(log)
+        code = AttemptCode(self.paths, self.spec.operational, self.argv, self.number)
+        pinned = code.enter()
         environment = trainer.trainer_environment(
             {
                 "UNBROKEN_RUN_DIR": str(self.paths.root),
@@ -147,14 +150,17 @@ class Attempt:
                 "UNBROKEN_SEED": str(self.spec.seed),
                 "UNBROKEN_ATTEMPT": str(self.number),
                 leases.TOKEN_VARIABLE: self.lease.mine.token,
+                **pinned,
             }
         )
         leader = trainer.start(self.argv, environment, tee.write_end)
+        code.record()
         tee.start()
         heartbeat = Heartbeat(self.lease)
         heartbeat.start()
         watched = Watch(leader, heartbeat, self._ahead()).until_gone()
         tee.finish()
+        code.finish()
         heartbeat.stop()
         return watched
 
@@ -162,14 +168,14 @@ class Attempt:
     def _margin_s(self) -> float:
         """Seconds before the time limit at which the launcher stops a trainer that got no signal."""
         given = self.spec.operational.get("time_limit_margin")
-        if isinstance(given, int | float) and given > 0:
+        if given is not None:
             return float(given)
         return 0.75 * slurm_view.warning_lead_s(self.spec.resources)
 
     def _ahead(self) -> float | None:
-        """When to stop the trainer ourselves."""
+        """When to stop the trainer ourselves; never with a margin of 0."""
         left = self.job.left_s if self.job else None
-        if left is None or not self.spec.operational.get("grace_guard", True):
+        if left is None or self._margin_s <= 0 or not self.spec.operational.get("grace_guard", True):
             return None
         return time.monotonic() + max(left - self._margin_s, 0.5 * left)
 
