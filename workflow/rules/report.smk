@@ -85,9 +85,15 @@ def tell_outcome():
             print(line, file=sys.stderr)
 
 
+onstart:
+    settle_code()
+
+
 onsuccess:
     tell_outcome()
+    settle_code(ended=True)
 
 
 onerror:
     tell_outcome()
+    settle_code(ended=True)
