@@ -139,6 +139,8 @@ class CheckpointStore:
                     raise
                 link = source
             os.replace(link, target)
+            if link != source:  # a rename between two names of one file does nothing
+                link.unlink(missing_ok=True)
             _stage(stage)
 
     def _failed(self, error: OSError) -> CheckpointError:

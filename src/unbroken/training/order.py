@@ -75,5 +75,6 @@ class Orders:
         self._order = sampler_order(sampler_seed, self.records)
 
     def state(self) -> dict[str, int | str | None]:
-        """For the checkpoint."""
-        return {"mode": self.mode, "epoch": self.epoch, "sampler_seed": self.sampler_seed}
+        """For the checkpoint: seed and epoch alone make the order, but for the legacy mode."""
+        legacy = self.mode == LEGACY
+        return {"mode": self.mode, "epoch": self.epoch if legacy else None, "sampler_seed": self.sampler_seed}

@@ -72,25 +72,28 @@ def _numbers(value: Any) -> int:
 def optimizer_bytes_to_come(optimizer: torch.optim.Optimizer) -> int:
     """Bytes that the optimizer's state will have after its first step, less those it has.
 
-    Measured by one step on copies without memory (device ``meta``); where an optimizer cannot do that, twice the
-    parameters, which is what Adam takes.
+    Measured by one step on a tiny parameter a group; where an optimizer cannot do that, twice the parameters, which is
+    what Adam takes.
     """
     if optimizer.state:
         return 0
-    groups: list[dict[str, Any]] = []
+    return sum(_state_factor(optimizer, group) * _bytes(group["params"]) for group in optimizer.param_groups)
+
+
+def _state_factor(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
+    """How many tensors of a parameter's size the optimizer keeps for each."""
+    before = torch.get_rng_state()
     try:
-        for group in optimizer.param_groups:
-            copies = [torch.nn.Parameter(torch.empty_like(p, device="meta")) for p in group["params"]]
-            for copy in copies:
-                copy.grad = torch.empty_like(copy)
-            groups.append({**group, "params": copies})
+        tiny = torch.nn.Parameter(torch.zeros(3))
+        tiny.grad = torch.zeros(3)
         kind: Any = type(optimizer)
-        trial = kind(groups)
+        trial = kind([{**group, "params": [tiny]}])
         trial.step()
-        return _bytes(tensors(list(trial.state.values())))
+        return sum(tensor.shape == tiny.shape for tensor in tensors(trial.state[tiny]))
     except Exception:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        return 2 * _bytes(parameters)
+        return 2
+    finally:
+        torch.set_rng_state(before)
 
 
 def _bytes(found: list[torch.Tensor]) -> int:
