@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -92,10 +93,10 @@ class Story:
         self.clock += 2
         if self.job:
             self.event("requeued", slurm_job_id=self.job)
-        self._status("preempted", f"preempted by Slurm ({signal}); state saved", last_signal=signal, resubmit_count=self.attempt)
-        return self
+        reason = f"preempted by Slurm ({signal}); state saved"
+        return self._status("preempted", reason, last_signal=signal, resubmit_count=self.attempt)
 
-    def crash(self, reason: str = "crashed with exit code 1: ValueError: loss is nan", failure: str = "crash") -> "Story":
+    def crash(self, reason: str = "crashed with exit code 1: NaN", failure: str = "crash") -> "Story":
         self.event("run_failed", reason=reason)
         return self._status("failed", reason, failure=failure, exit_code=1)
 
@@ -125,7 +126,7 @@ class Story:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
 
-    def write(self, log: str = "2026-05-04 20:00:00+00:00 step 10/400 epoch 0 loss 0.9\n", metrics: bool = True) -> None:
+    def write(self, log: str = "2026-05-04 20:00:00+00:00 step 10/400 loss 0.9\n", metrics: bool = True) -> None:
         """Everything but the result onto the disk."""
         self._write("events.jsonl", "".join(json.dumps(event) + "\n" for event in self.events))
         self._write("run_status.json", json.dumps(self.status))
@@ -151,7 +152,8 @@ def write_metrics(path: Path, losses: Sequence[float], columns: Sequence[str] = 
     with open(path, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["step", "epoch", "lr", "loss", *columns])
-        writer.writerows([step, step // 100, 0.001, repr(loss), *("" for _ in columns)] for step, loss in enumerate(losses, 1))
+        empty = [""] * len(columns)
+        writer.writerows([step, step // 100, 0.001, repr(loss), *empty] for step, loss in enumerate(losses, 1))
 
 
 def result_of(run: Run) -> dict[str, Any]:
@@ -170,7 +172,8 @@ def result_of(run: Run) -> dict[str, Any]:
 
 def eventful(folder: Path, slug: str = "rivers") -> tuple[Collection, Path]:
     """Nine runs with every kind of end; returns the collection and its runs folder."""
-    collection, runs = collection_of(folder, slug, resources={"runtime": 60, "mem_mb": 4000, "gres": "gpu:1"}), folder / "runs"
+    runs = folder / "runs"
+    collection = collection_of(folder, slug, resources={"runtime": 60, "mem_mb": 4000, "gres": "gpu:1"})
     for index, run in enumerate(collection.runs()):
         story = Story(run, runs, clock=START + 60 * index, job=str(4100 + index))
         if index == 8:
@@ -184,7 +187,9 @@ def eventful(folder: Path, slug: str = "rivers") -> tuple[Collection, Path]:
         elif index == 3:
             story.train(150).vanish().wait(700).begin().train(280).finish(**result_of(run))
         elif index == 5:
-            story.train(95).crash().wait(40_000).begin().train(320).finish(**result_of(run))
+            story.train(95).crash().wait(40_000)
+            story.job = "4120"
+            story.begin().train(320).finish(**result_of(run))
         elif index == 6:
             story.train(110).crash("out of memory (signal 9); the next attempt asks for more", "out_of_memory")
         elif index == 7:
@@ -198,8 +203,6 @@ def eventful(folder: Path, slug: str = "rivers") -> tuple[Collection, Path]:
 
 def set_log_times(story: Story) -> None:
     """Logs as old as their attempts."""
-    import os
-
     last: dict[int, float] = {}
     for event in story.events:
         last[event["attempt"]] = datetime.fromisoformat(event["time"]).timestamp()

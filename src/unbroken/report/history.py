@@ -105,7 +105,11 @@ def _attempt(
         end = min(end, following)
     if shutdown is not None and not reason and shutdown.get("signal"):
         reason = f"stopped by {shutdown['signal']}"
-    return Attempt(number, start, max(start, end), ending, reason or _default_reason(ending), job_id, row=row)
+    requeued = any(event.get("event") == "requeued" for event in group)
+    text = reason or _default_reason(ending)
+    return Attempt(
+        number, start, max(start, end), ending, text, job_id, row=row, requeued=requeued or ending == "killed"
+    )
 
 
 def _default_reason(ending: Ending) -> str:
@@ -145,7 +149,7 @@ def _queued(record: Record, attempts: list[Attempt], parents: list[AccountingRow
     for index, attempt in enumerate(attempts):
         before = attempts[index - 1] if index else None
         since = parse_time(attempt.row.submitted) if attempt.row else None
-        if since is None and before is not None and before.job_id and before.job_id == attempt.job_id:
+        if since is None and before is not None and before.requeued and before.job_id == attempt.job_id:
             since = before.end
         if since is not None:
             spans.append(Span("queued", max(since, before.end if before else since), attempt.start))

@@ -41,7 +41,8 @@ def ask_accounting(records: Iterable[Record]) -> Jobs:
     try:
         rows = client.accounting(wanted[-MOST_JOBS:])
     except (SlurmError, OSError) as error:
-        return Jobs(note=f"Slurm's accounting did not answer ({error}): times and memory are the launcher's.")
+        why = str(error).split(":")[0].strip()[:120]
+        return Jobs(note=f"Slurm's accounting did not answer ({why}): times and memory are the launcher's.")
     found: dict[str, list[AccountingRow]] = {}
     for row in rows:
         found.setdefault(row.raw_id, []).append(row)

@@ -58,17 +58,16 @@ def gpus_of(resources: Mapping[str, Any], attempt: Attempt | None = None) -> flo
     """GPUs of an attempt: as Slurm allocated them, else as the collection asks for them."""
     if attempt is not None and attempt.row is not None and attempt.row.allocated_tres:
         return _count(attempt.row.allocated_tres.get("gres/gpu", "0"))
-    for key in ("gpu", "gpus", "gres", "tres_per_task", "gpus_per_task"):
+    for key in ("gpu", "gpus"):
         if resources.get(key):
             return _count(str(resources[key]))
-    return 0.0
+    asked = str(resources.get("gres") or "").split(",")
+    return sum(_count(item.removeprefix("gres/")) for item in asked if item.removeprefix("gres/").startswith("gpu"))
 
 
 def _count(text: str) -> float:
     """``2``, ``gpu:2``, ``gpu:a100:2``, ``a100:2``; a name alone is one."""
-    if "gpu" not in text and not text.split(":")[-1].isdigit():
-        return 0.0
-    last = text.split(",")[0].split(":")[-1].split("=")[-1]
+    last = text.replace("=", ":").split(":")[-1]
     return float(last) if last.isdigit() else 1.0
 
 

@@ -39,7 +39,8 @@ class Record:
             return "completed"
         if self.status.status == "running" and not self.live:
             return "preempted"
-        return "pending" if self.status.status == "completed" else self.status.status
+        told: str = self.status.status
+        return told if told in STATES and told != "completed" else "pending"
 
     @property
     def reason(self) -> str:

@@ -56,14 +56,14 @@ class SettingTable:
     metrics: list[str]
 
 
-_TELLING = ("skill", "nse", "kge", "loss", "rmse", "accuracy", "acc", "error", "mse", "bias", "auc", "f1", "r2")
+_TELLING = ("nse", "kge", "loss", "rmse", "accuracy", "acc", "error", "mse", "bias", "auc", "f1", "r2")
 
 
 def setting_table(collection: Collection, records: Iterable[Record]) -> SettingTable:
     """Group the records by setting and gather every number of their results."""
     rows = {setting.id: SettingRow(setting) for setting in collection.settings}
     config_names = {".".join(keys) for keys in varying_keys(collection)}
-    left_out = {*FIRST_COLUMNS, *STEP_KEYS, *config_names}
+    left_out = {*FIRST_COLUMNS, *STEP_KEYS, *config_names, "schema_version"}
     names: dict[str, None] = {}
     for record in records:
         row = rows[record.run.setting]
@@ -74,6 +74,15 @@ def setting_table(collection: Collection, records: Iterable[Record]) -> SettingT
             names[name] = None
             row.cells.setdefault(name, Cell()).by_seed[record.run.seed] = float(value)
     return SettingTable(list(rows.values()), sorted(names, key=_importance))
+
+
+def short_names(names: list[str]) -> dict[str, str]:
+    """Each name without the first words that all of them share: ``metrics.nse`` is ``nse`` beside ``metrics.kge``."""
+    words = [name.split(".") for name in names]
+    shared = 0
+    while words and all(len(parts) > shared + 1 and parts[shared] == words[0][shared] for parts in words):
+        shared += 1
+    return {name: ".".join(parts[shared:]) for name, parts in zip(names, words, strict=True)}
 
 
 def _importance(name: str) -> tuple[int, int, str]:

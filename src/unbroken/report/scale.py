@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from unbroken.report.text import clock, number
+from unbroken.report.text import clock, short
 
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _BREAK = 0.02
@@ -43,7 +43,7 @@ class Linear:
             found = _round_steps(self.low, self.high, most)
         while len(found) > most + 1:
             found = found[::2]
-        return [(self.at(value), number(value)) for value in found]
+        return [(self.at(value), short(value)) for value in found]
 
     def _log_ticks(self) -> list[float]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
@@ -117,17 +117,34 @@ class TimeAxis:
         return [(before[3], after[2], after[0] - before[1]) for before, after in pairs]
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
-        """Places and labels of round times."""
+        """Places and labels of round times; the date stands where it changes."""
         shown = sum(end - start for start, end, _, _ in self.pieces) or 1.0
-        step = next((size for size in _STEPS_S if shown / size <= most), 86400 * math.ceil(shown / most / 86400))
-        days = clock(self.pieces[0][0], "%d") != clock(self.pieces[-1][1], "%d")
-        form = "%b %d" if step >= 86400 else "%H:%M:%S" if step < 60 else "%b %d %H:%M" if days else "%H:%M"
-        found: list[tuple[float, str]] = []
-        for start, end, left, right in self.pieces:
-            inside = range(math.ceil(start / step), math.floor(end / step) + 1)
-            times = [float(index * step) for index in inside] or ([start] if right - left > 0.05 else [])
-            found += [(self.at(time), clock(time, form)) for time in times]
-        return _apart(found, 0.9 / most)
+        steps = [*_STEPS_S, *(86400 * days for days in (2, 7, 14, 30, 90, 365, 3650, 36500))]
+        times: list[float] = []
+        for step in (size for size in steps if shown / size <= most):
+            times = [time for piece in self.pieces for time in _inside(piece, step)]
+            if len(times) <= most:
+                break
+        places = _apart([(self.at(time), time) for time in times], 0.8 / most)
+        return list(zip((place for place, _ in places), _time_labels([time for _, time in places]), strict=True))
+
+
+def _inside(piece: tuple[float, float, float, float], step: float) -> list[float]:
+    """The round times within a piece; where there is none, its start, if there is room for it."""
+    start, end, left, right = piece
+    inside = range(math.ceil(start / step), math.floor(end / step) + 1)
+    return [float(index * step) for index in inside] or ([start] if right - left > 0.05 else [])
+
+
+def _time_labels(times: list[float]) -> list[str]:
+    """The time of day; below it the date, where it is the first of a day."""
+    seconds = any(time % 60 for time in times)
+    labels, day = [], ""
+    for time in times:
+        date, of_day = clock(time, "%b %-d"), clock(time, "%H:%M:%S" if seconds else "%H:%M")
+        labels.append(of_day if date == day else f"{of_day}\n{date}")
+        day = date
+    return labels
 
 
 def _join_shortest(pieces: list[list[float]], most: int) -> list[list[float]]:
@@ -137,8 +154,8 @@ def _join_shortest(pieces: list[list[float]], most: int) -> list[list[float]]:
     return pieces
 
 
-def _apart(ticks: list[tuple[float, str]], distance: float) -> list[tuple[float, str]]:
-    kept: list[tuple[float, str]] = []
+def _apart(ticks: list[tuple[float, float]], distance: float) -> list[tuple[float, float]]:
+    kept: list[tuple[float, float]] = []
     for tick in ticks:
         if not kept or tick[0] - kept[-1][0] >= distance:
             kept.append(tick)

@@ -44,6 +44,8 @@ class Attempt:
     """When each checkpoint was complete."""
     row: AccountingRow | None = None
     """What Slurm's accounting says of it."""
+    requeued: bool = False
+    """Slurm, as far as is known, put its job back into the queue."""
 
     @property
     def seconds(self) -> float:

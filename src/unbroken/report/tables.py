@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unbroken.report.markup import Markup, tag
+from unbroken.report.markup import Markup, tag, text
 from unbroken.report.records import MARKS
 
 
@@ -16,9 +16,11 @@ class Column:
     kind: str = ""
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], caption: str = "", **attributes: Any) -> Markup:
-    """A table; a row may be preceded by a Markup class name through ``Row``."""
-    head = tag("tr", *(tag("th", column.head, scope="col", class_=column.kind or None) for column in columns))
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], cards: bool = False) -> Markup:
+    """A table. ``cards``: on a narrow screen a row becomes a card instead of scrolling sideways."""
+    head = tag(
+        "tr", *(tag("th", breakable(column.head), scope="col", class_=column.kind or None) for column in columns)
+    )
     body = [
         tag(
             "tr",
@@ -27,10 +29,9 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], caption: str
         )
         for row in rows
     ]
-    inner = tag(
-        "table", tag("caption", caption) if caption else None, tag("thead", head), tag("tbody", *body), **attributes
-    )
-    return tag("div", inner, class_="wide", tabindex="0", role="region", aria_label=caption or columns[0].head)
+    inner = tag("table", tag("thead", head), tag("tbody", *body))
+    kind = "wide cards" if cards else "wide"
+    return tag("div", inner, class_=kind, tabindex="0", role="region", aria_label=columns[0].head)
 
 
 class Row(list[Any]):
@@ -41,10 +42,15 @@ class Row(list[Any]):
         self.kind = kind
 
 
+def breakable(name: str) -> Markup:
+    """A dotted or underscored name that may be broken after a dot or an underscore."""
+    return Markup(text(name).replace(".", ".<wbr>").replace("_", "_<wbr>"))
+
+
 def _cell(column: Column, value: Any) -> Markup:
     if column.kind == "name":
         return tag("th", value, scope="row", class_="name")
-    return tag("td", value, class_=column.kind or None)
+    return tag("td", value, class_=column.kind or None, data_head=column.head)
 
 
 def state_mark(state: str) -> Markup:

@@ -22,6 +22,13 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits - 1}e}"
 
 
+def short(value: float) -> str:
+    """A round number for an axis, without the digits that say nothing."""
+    return (
+        f"{value:,.0f}" if value == round(value) and 1000 <= abs(value) < 1e7 else f"{value:.6g}".replace("e-0", "e-")
+    )
+
+
 def duration(seconds: float | None) -> str:
     """``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``; two units at most."""
     if seconds is None:
@@ -39,10 +46,10 @@ def duration(seconds: float | None) -> str:
     return f"{whole} s"
 
 
-def hours(seconds: float) -> str:
-    """Seconds as hours, enough digits to tell small amounts apart."""
-    value = seconds / 3600
-    return "0" if value == 0 else f"{value:,.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+def hours(seconds: float, of: float | None = None) -> str:
+    """Seconds as hours; as many decimals as ``of``, the largest number beside it, needs."""
+    largest = (seconds if of is None else of) / 3600
+    return f"{seconds / 3600:,.{1 if largest >= 100 else 2 if largest >= 1 else 4}f}"
 
 
 def mebibytes(value: float | None) -> str:

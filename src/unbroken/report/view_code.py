@@ -35,7 +35,7 @@ def code_section(records: list[Record]) -> tuple[str, str, Markup] | None:
         join(
             [
                 tag("p", f"The code of {plural(runs, 'run')} was not the same in all attempts."),
-                table(columns, rows[:MOST_ROWS]),
+                table(columns, rows[:MOST_ROWS], cards=True),
                 tag("p", f"{plural(rest, 'more change')} not shown.", class_="soft small") if rest > 0 else None,
             ]
         ),

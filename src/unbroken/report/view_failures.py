@@ -34,7 +34,7 @@ def failures_section(records: list[Record], jobs: Jobs) -> tuple[str, str, Marku
     rest = len(failed) + len(stopped) - len(shown)
     parts = [
         tag("p", _counts(failed, stopped)),
-        table(columns, [_row(record, verdict(record, jobs)) for record in shown]),
+        table(columns, [_row(record, verdict(record, jobs)) for record in shown], cards=True),
         tag("p", f"{plural(rest, 'more run')} not shown.", class_="soft small") if rest else None,
         *(_log(record) for record in failed[:MOST_LOGS]),
     ]
@@ -43,7 +43,7 @@ def failures_section(records: list[Record], jobs: Jobs) -> tuple[str, str, Marku
 
 def _counts(failed: list[Record], stopped: list[Record]) -> str:
     kinds = Counter((record.status.failure or "other").replace("_", " ") for record in failed)
-    counted = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+    counted = ", ".join(f"{kind}: {count}" for kind, count in kinds.most_common())
     words = [f"{plural(len(failed), 'run')} failed ({counted})."] if failed else []
     words += [f"{plural(len(stopped), 'run')} stopped and can go on."] if stopped else []
     return " ".join(words)

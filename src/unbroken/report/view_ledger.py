@@ -22,20 +22,22 @@ def ledger_section(ledger: Ledger) -> tuple[str, str, Markup] | None:
     gpus = ledger.gpu_allocated > 0
     columns = [Column("where the time went", "name"), Column("hours", "num"), Column("share", "num")]
     columns += [Column("GPU-hours", "num")] if gpus else []
-    columns += [Column("what is counted", "text")]
     rows = []
     for line, (name, definition) in LINES.items():
         if not ledger.seconds[line] and line not in ("useful", "saving", "queued"):
             continue
         share = f"{100 * ledger.seconds[line] / ledger.allocated:.1f} %" if line != "queued" else "–"
-        gpu = [hours(ledger.gpu_seconds[line]) if line != "queued" else "–"] if gpus else []
-        rows.append(
-            Row("part" if line == "replayed" else "", [name, hours(ledger.seconds[line]), share, *gpu, definition])
-        )
+        gpu = [hours(ledger.gpu_seconds[line], ledger.gpu_allocated) if line != "queued" else "–"] if gpus else []
+        cells = [_name(name, definition), hours(ledger.seconds[line], ledger.allocated), share, *gpu]
+        rows.append(Row("part" if line == "replayed" else "", cells))
     total = [hours(ledger.gpu_allocated)] if gpus else []
     counted = "every second in which a run held its resources, counted once"
-    rows.insert(-1, Row("total", ["All attempts together", hours(ledger.allocated), "100 %", *total, counted]))
+    rows.insert(-1, Row("total", [_name("All attempts together", counted), hours(ledger.allocated), "100 %", *total]))
     return "ledger", "Where the time went", join([_bar(ledger), table(columns, rows), _blind(ledger)])
+
+
+def _name(name: str, definition: str) -> Markup:
+    return join([name, tag("div", definition, class_="soft small definition")])
 
 
 def _bar(ledger: Ledger) -> Markup:

@@ -13,10 +13,11 @@ def resources_section(usages: list[Usage], note: str) -> tuple[str, str, Markup]
     if not usages:
         return None
     shown = usages[:MOST_SETTINGS]
-    heads = ("longest attempt, of its limit", "memory, of that asked", "CPU time, of that allocated")
+    heads = ["longest attempt, of its limit", "memory, of that asked", "CPU time, of that allocated"]
+    known = 3 if any(usage.cpu_allocated_s for usage in usages) else 2
     columns = [Column("setting", "name"), Column("runs", "num"), Column("attempts", "num")]
-    columns += [*(Column(head) for head in heads), Column("GPUs", "num")]
-    rows = [[usage.label, usage.runs, usage.attempts, *_meters(usage), _gpus(usage)] for usage in shown]
+    columns += [*(Column(head) for head in heads[:known]), Column("GPUs", "num")]
+    rows = [[usage.label, usage.runs, usage.attempts, *_meters(usage)[:known], _gpus(usage)] for usage in shown]
     rest = len(usages) - len(shown)
     return (
         "resources",

@@ -3,7 +3,7 @@
 from unbroken.collection import Collection
 from unbroken.report.markup import Markup, join, tag
 from unbroken.report.records import Record
-from unbroken.report.results import SettingRow, setting_table
+from unbroken.report.results import SettingRow, setting_table, short_names
 from unbroken.report.tables import Column, table
 from unbroken.report.text import number, plural
 
@@ -20,13 +20,14 @@ def results_section(collection: Collection, records: list[Record]) -> tuple[str,
         return "results", "Results", tag("p", "No run has finished yet, so there are no numbers to compare.")
     rows = found.rows[:MOST_SETTINGS]
     metrics = found.metrics[:MOST_METRICS]
+    short = short_names(found.metrics)
     parts: list[Markup | None] = [
         tag(
             "p",
             "Mean ± sample standard deviation over the finished seeds of each setting. All digits are in summary.csv.",
         ),
         table(
-            [Column("setting", "name"), Column("finished", "num"), *(Column(name, "num") for name in metrics)],
+            [Column("setting", "name"), Column("finished", "num"), *(Column(short[name], "num") for name in metrics)],
             (
                 [row.setting.label, f"{row.finished} of {row.total}", *(_mean(row, name) for name in metrics)]
                 for row in rows
@@ -37,9 +38,9 @@ def results_section(collection: Collection, records: list[Record]) -> tuple[str,
     for index, name in enumerate(metrics):
         content = _seed_table(collection, rows, name)
         if index < MOST_FULL_TABLES:
-            parts.append(join([tag("h3", f"{name}, seed by seed"), content]))
+            parts.append(join([tag("h3", f"{short[name]}, seed by seed"), content]))
         else:
-            parts.append(tag("details", tag("summary", f"{name}, seed by seed"), content))
+            parts.append(tag("details", tag("summary", f"{short[name]}, seed by seed"), content))
     return "results", "Results", join(parts)
 
 
@@ -53,7 +54,7 @@ def _mean(row: SettingRow, name: str) -> str:
 
 def _seed_table(collection: Collection, rows: list[SettingRow], name: str) -> Markup:
     seeds = collection.seeds[:MOST_SEEDS]
-    columns = [Column("setting", "name"), *(Column(f"seed {seed}", "num") for seed in seeds)]
+    columns = [Column("setting", "name"), *(Column(f"seed\N{NO-BREAK SPACE}{seed}", "num") for seed in seeds)]
     columns += [Column("mean", "num"), Column("spread", "num")]
     body = []
     for row in rows:

@@ -85,7 +85,11 @@ def _hint(axis: TimeAxis) -> str:
 
 
 def _axis(axis: TimeAxis) -> Markup:
-    marks = [tag("span", text, style=f"left:{percent(place)}", class_=edge(place)) for place, text in axis.ticks()]
+    marks = []
+    for place, label in axis.ticks():
+        of_day, _, date = label.partition("\n")
+        content = join([of_day, tag("small", date) if date else None])
+        marks.append(tag("span", content, style=f"left:{percent(place)}", class_=edge(place)))
     return tag("div", tag("span"), tag("div", *marks, class_="times"), class_="lane axis", aria_hidden="true")
 
 
@@ -150,4 +154,6 @@ def _table(shown: list[History]) -> Markup:
     ]  # fmt: skip
     rest = len(rows) - MOST_ROWS
     note = tag("p", f"{plural(rest, 'more attempt')} not listed.", class_="soft small") if rest > 0 else None
-    return tag("details", tag("summary", "Every attempt as a table"), table(columns, rows[:MOST_ROWS]), note)
+    return tag(
+        "details", tag("summary", "Every attempt as a table"), table(columns, rows[:MOST_ROWS], cards=True), note
+    )
