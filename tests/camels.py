@@ -7,6 +7,7 @@ from pathlib import Path
 SAMPLE = Path(__file__).parents[2] / "shared" / "data" / "camels_us_sample"
 BASINS = ("01022500", "01547700", "02064000", "03015500")
 PRODUCTS = ("daymet", "maurer", "nldas")
+COLUMNS = "Year Mnth Day Hr\tdayl(s)\tprcp(mm/day)\tsrad(W/m2)\tswe(mm)\ttmax(C)\ttmin(C)\tvp(Pa)"
 FIRST, DAYS = date(2000, 1, 1), 1096
 
 
@@ -18,7 +19,7 @@ def camels_root(folder: Path) -> Path:
         for shift, product in enumerate(PRODUCTS):
             path = folder / product / f"{basin}_lump_cida_forcing_leap.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
-            head = f"45.0\n{100 + number}.0\n{500_000_000 + number}\nYear Mnth Day Hr\tdayl(s)\tprcp(mm/day)\tsrad(W/m2)\tswe(mm)\ttmax(C)\ttmin(C)\tvp(Pa)\n"
+            head = f"45.0\n{100 + number}.0\n{500_000_000 + number}\n{COLUMNS}\n"
             path.write_text(head + "".join(forcing(day, number + shift) for day in range(DAYS)))
         gauge = folder / "usgs_streamflow" / f"{basin}_streamflow_qc.txt"
         gauge.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """A trainer of another making: it does not import us, keeps the contract, and does as its config says.
 
-Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; kill_at; hog_mb (take so
-much memory at the first step); save_every; deaf (no signal handlers); result (false: end without one).
+Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; kill_at;
+hog_mb (take so much memory at the first step); save_every; deaf (no signal handlers); result (false: end without one).
 """
 
 import json
