@@ -27,4 +27,8 @@ localrules:
 rule all:
     default_target: True
     input:
-        lambda wildcards: [target for slug in PROJECT.collections for target in collection_targets(slug)],
+        lambda wildcards: [
+            target
+            for slug in PROJECT.collections
+            for target in collection_targets(slug)
+        ],

@@ -25,8 +25,14 @@ def wanted_slugs(project):
     A Snakemake inside a job is named its one target, and need not read the others.
     """
     there = sorted(path.stem for path in project.collections_dir.glob("*.yaml"))
-    named = [slug for slug in there if any(slug in argument for argument in sys.argv[1:])]
-    return named if workflow.remote_exec else list(dict.fromkeys([*project.collections, *named]))
+    named = [
+        slug for slug in there if any(slug in argument for argument in sys.argv[1:])
+    ]
+    return (
+        named
+        if workflow.remote_exec
+        else list(dict.fromkeys([*project.collections, *named]))
+    )
 
 
 def load_all():
@@ -72,7 +78,11 @@ def collection_targets(slug):
 
 def slurm_resources(slug):
     """Resources of a collection's jobs: its own `resources:`; what it leaves open comes from the profile."""
-    own = {key: value for key, value in COLLECTIONS[slug].resources.items() if key != "mem_mb"}
+    own = {
+        key: value
+        for key, value in COLLECTIONS[slug].resources.items()
+        if key != "mem_mb"
+    }
     base = COLLECTIONS[slug].resources.get("mem_mb") or profile_default("mem_mb")
     if isinstance(base, int):
         own["mem_mb"] = memory_request(base)
@@ -107,7 +117,9 @@ def step_command(threads, resources):
     """
     if not (workflow.remote_exec and os.environ.get("SLURM_JOB_ID")):
         return ""
-    gpus = next((resources.get(key) for key in ("gpu", "gpus") if resources.get(key)), None)
+    gpus = next(
+        (resources.get(key) for key in ("gpu", "gpus") if resources.get(key)), None
+    )
     gpu_option = f" --gpus={gpus}" if gpus else ""
     cpus = resources.get("cpus_per_task") or threads
     return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
@@ -118,9 +130,13 @@ def settle_code(ended=False):
     if workflow.remote_exec or workflow.subprocess_exec:
         return
     needed = () if ended else workflow.dag.needrun_jobs()
-    to_train = {job.wildcards.collection for job in needed if job.rule.name.startswith("train_")}
+    to_train = {
+        job.wildcards.collection for job in needed if job.rule.name.startswith("train_")
+    }
     try:
-        for line in settle(COLLECTIONS.values(), to_train, PROJECT.runs_dir, [PROJECT.results_dir]):
+        for line in settle(
+            COLLECTIONS.values(), to_train, PROJECT.runs_dir, [PROJECT.results_dir]
+        ):
             print(line, file=sys.stderr)
     except UnbrokenError as error:
         raise WorkflowError(str(error)) from None

@@ -10,7 +10,9 @@ def manifest_data(wildcards):
     for setting in COLLECTIONS[wildcards.collection].settings:
         if data_id(setting.config) == wildcards.data_id:
             return dict(setting.config["data"])
-    raise WorkflowError(f"no setting of {wildcards.collection} has the data {wildcards.data_id}")
+    raise WorkflowError(
+        f"no setting of {wildcards.collection} has the data {wildcards.data_id}"
+    )
 
 
 def data_id(setting_config):

@@ -14,6 +14,10 @@ for SLUG in COLLECTIONS:
             collection=SLUG,
             setting="[0-9a-f]{12}",
             seed="[0-9]+",
+        resources:
+            **slurm_resources(SLUG),
+            # mpi present and false: the job step starts us without srun (we bring our own), the submission is ordinary.
+            mpi=0,
         params:
             label=lambda wildcards: f"{wildcards.collection} {run_of(wildcards).label} seed={wildcards.seed}",
             run_dir=lambda wildcards, output: str(Path(output.result).parent),
@@ -22,10 +26,6 @@ for SLUG in COLLECTIONS:
             python=sys.executable,
         message:
             "Training {params.label}"
-        resources:
-            # mpi present and false: the job step starts us without srun (we bring our own), the submission is ordinary.
-            mpi=0,
-            **slurm_resources(SLUG),
         shell:
             # exec: no shell stays between Slurm and the launcher, to die of a signal before the save is finished.
             "exec {params.step} {params.python:q} -m unbroken.launch --run-dir {params.run_dir:q} --spec {params.spec:q}"
