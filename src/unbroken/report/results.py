@@ -85,8 +85,9 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: ".".join(parts[shared:]) for name, parts in zip(names, words, strict=True)}
 
 
-def _importance(name: str) -> tuple[int, int, str]:
+def _importance(name: str) -> tuple[int, int, list[tuple[int, str]]]:
     """Final measures of a model first, counts and parameters of its making last."""
     words = name.lower().replace("_", ".").split(".")
     rank = next((index for index, word in enumerate(_TELLING) if word in words), len(_TELLING))
-    return rank, 0 if {"test", "val", "valid", "validation", "gauge"} & set(words) else 1, name
+    held_out = bool({"test", "val", "valid", "validation", "gauge"} & set(words))
+    return rank, not held_out, [(int(word), "") if word.isdigit() else (-1, word) for word in words]

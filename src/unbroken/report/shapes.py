@@ -16,8 +16,6 @@ PATTERNS = Markup(
     '<rect width="6" height="6" class="f-paper"/><rect width="3" height="6" class="f-lost"/></pattern>'
     '<pattern id="p-replayed" width="4" height="4" patternUnits="userSpaceOnUse">'
     '<rect width="4" height="4" class="f-replayed"/><rect width="1.3" height="4" class="f-running"/></pattern>'
-    '<pattern id="p-queued" width="5" height="5" patternUnits="userSpaceOnUse">'
-    '<circle cx="2.5" cy="2.5" r="1.1" class="f-queued"/></pattern>'
     '<pattern id="p-break" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">'
     '<rect width="1" height="4" class="f-queued"/></pattern>'
     "</defs></svg>"

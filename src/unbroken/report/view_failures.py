@@ -73,7 +73,8 @@ def verdict(record: Record, jobs: Jobs) -> Verdict:
 
 def _row(record: Record, found: Verdict) -> list[object]:
     sentence = clean(found.sentence).removeprefix(f"{record.name}: ") or record.reason or "no reason was recorded"
-    log = tag("div", str(record.log), class_="soft small") if record.log else None
+    told = record.log is None or str(record.log) in sentence
+    log = None if told else tag("div", str(record.log), class_="soft small")
     return [
         record.name,
         state_mark(record.state),

@@ -16,8 +16,10 @@ def resources_section(usages: list[Usage], note: str) -> tuple[str, str, Markup]
     heads = ["longest attempt, of its limit", "memory, of that asked", "CPU time, of that allocated"]
     known = 3 if any(usage.cpu_allocated_s for usage in usages) else 2
     columns = [Column("setting", "name"), Column("runs", "num"), Column("attempts", "num")]
-    columns += [*(Column(head) for head in heads[:known]), Column("GPUs", "num")]
+    columns += [Column(head) for head in heads[:known]]
     rows = [[usage.label, usage.runs, usage.attempts, *_meters(usage)[:known], _gpus(usage)] for usage in shown]
+    if any(usage.gpus for usage in usages):
+        columns.append(Column("GPUs", "num"))
     rest = len(usages) - len(shown)
     return (
         "resources",
@@ -48,7 +50,7 @@ def _meter(used_text: str, asked_text: str, used: float | None, asked: float | N
     if used is None:
         return f"unknown of {asked_text}" if asked else "–"
     if not asked:
-        return f"{used_text}, nothing asked"
+        return f"{used_text}, limit unknown"
     share = used / asked
     fill = tag(
         "rect",
