@@ -140,3 +140,42 @@ def settle_code(ended=False):
             print(line, file=sys.stderr)
     except UnbrokenError as error:
         raise WorkflowError(str(error)) from None
+
+
+def manifest_data(wildcards):
+    """The `data:` of the settings that a manifest is made for; its path carries their hash."""
+    for setting in COLLECTIONS[wildcards.collection].settings:
+        if data_id(setting.config) == wildcards.data_id:
+            return dict(setting.config["data"])
+    raise WorkflowError(
+        f"no setting of {wildcards.collection} has the data {wildcards.data_id}"
+    )
+
+
+def data_id(setting_config):
+    return config_hash(setting_config["data"])[:12]
+
+
+def training_input(wildcards):
+    """The manifest of the consensus trainer; the other trainers make their data from the seed."""
+    setting = run_of(wildcards).point.config
+    if setting.get("trainer") != "consensus" or "data" not in setting:
+        return []
+    return f"data/{wildcards.collection}/{data_id(setting)}/manifest_train.csv"
+
+
+def tell_outcome():
+    """Summary and report over what is finished, a line for each collection of this call; not inside jobs."""
+    if workflow.remote_exec or workflow.subprocess_exec:
+        return
+    from unbroken.report import conclude
+
+    made = {str(path) for job in workflow.dag.finished_jobs for path in job.output}
+    wanted = {
+        job.wildcards.collection
+        for job in workflow.dag.jobs
+        if "collection" in job.wildcards.keys()
+    }
+    for slug in sorted(wanted & set(COLLECTIONS)):
+        for line in conclude(COLLECTIONS[slug], PROJECT, made):
+            print(line, file=sys.stderr)

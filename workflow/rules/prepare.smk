@@ -5,28 +5,6 @@ localrules:
     make_manifest,
 
 
-def manifest_data(wildcards):
-    """The `data:` of the settings that a manifest is made for; its path carries their hash."""
-    for setting in COLLECTIONS[wildcards.collection].settings:
-        if data_id(setting.config) == wildcards.data_id:
-            return dict(setting.config["data"])
-    raise WorkflowError(
-        f"no setting of {wildcards.collection} has the data {wildcards.data_id}"
-    )
-
-
-def data_id(setting_config):
-    return config_hash(setting_config["data"])[:12]
-
-
-def training_input(wildcards):
-    """The manifest of the consensus trainer; the other trainers make their data from the seed."""
-    setting = run_of(wildcards).point.config
-    if setting.get("trainer") != "consensus" or "data" not in setting:
-        return []
-    return f"data/{wildcards.collection}/{data_id(setting)}/manifest_train.csv"
-
-
 rule make_manifest:
     output:
         "data/{collection}/{data_id}/manifest_train.csv",

@@ -13,18 +13,10 @@ wildcard_constraints:
     collection="[a-z0-9][a-z0-9_-]*",
 
 
-def finished_by(wildcards):
-    return run_results(wildcards.collection)
-
-
-def collection_file(wildcards):
-    return str(PROJECT.collection_path(wildcards.collection))
-
-
 rule summarise_collection:
     input:
-        results=finished_by,
-        collection=collection_file,
+        results=lambda wildcards: run_results(wildcards.collection),
+        collection=lambda wildcards: str(PROJECT.collection_path(wildcards.collection)),
     output:
         report(
             f"{PROJECT.results_dir}/{{collection}}/summary.csv",
@@ -42,8 +34,8 @@ rule summarise_collection:
 
 rule report_collection:
     input:
-        results=finished_by,
-        collection=collection_file,
+        results=lambda wildcards: run_results(wildcards.collection),
+        collection=lambda wildcards: str(PROJECT.collection_path(wildcards.collection)),
     output:
         report(
             f"{PROJECT.results_dir}/{{collection}}/report.html",
@@ -66,23 +58,6 @@ for SLUG in COLLECTIONS:
             SLUG
         input:
             collection_targets(SLUG),
-
-
-def tell_outcome():
-    """Summary and report over what is finished, a line for each collection of this call; not inside jobs."""
-    if workflow.remote_exec or workflow.subprocess_exec:
-        return
-    from unbroken.report import conclude
-
-    made = {str(path) for job in workflow.dag.finished_jobs for path in job.output}
-    wanted = {
-        job.wildcards.collection
-        for job in workflow.dag.jobs
-        if "collection" in job.wildcards.keys()
-    }
-    for slug in sorted(wanted & set(COLLECTIONS)):
-        for line in conclude(COLLECTIONS[slug], PROJECT, made):
-            print(line, file=sys.stderr)
 
 
 onstart:
