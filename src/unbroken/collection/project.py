@@ -21,6 +21,8 @@ class ProjectConfig:
     runs_dir: Path = Path("runs")
     results_dir: Path = Path("results")
     data_roots: Mapping[str, Path] = field(default_factory=dict)
+    seeds: int | list[int] | None = None
+    """Instead of each collection's own; a count or a list."""
 
     def collection_path(self, slug: str) -> Path:
         """The file of a collection."""
@@ -28,13 +30,16 @@ class ProjectConfig:
 
     def load(self, slug: str, overrides: Mapping[str, Any] | None = None) -> Collection:
         """The collection with this slug; raises CollectionError."""
-        return load_collection(self.collection_path(slug), overrides)
+        given = {} if self.seeds is None else {"seeds": self.seeds}
+        return load_collection(self.collection_path(slug), {**given, **(overrides or {})})
 
 
 def load_config(source: Path | str | Mapping[str, Any]) -> ProjectConfig:
     """Check config.yaml, given as a path or as the mapping that Snakemake made of it; raises CollectionError."""
     if isinstance(source, Mapping):
         data, place = dict(source), Place("config")
+        if isinstance(data.get("seeds"), list):  # from the shell: Snakemake leaves the numbers in a list as text
+            data["seeds"] = [_number(seed) for seed in data["seeds"]]
         try:
             identity.canonical_json(data)
         except (ValueError, RecursionError) as error:
@@ -53,4 +58,8 @@ def load_config(source: Path | str | Mapping[str, Any]) -> ProjectConfig:
         key: Path(data[key]).expanduser() for key in ("collections_dir", "runs_dir", "results_dir") if key in data
     }
     roots = {name: Path(folder).expanduser() for name, folder in (data.get("data_roots") or {}).items()}
-    return ProjectConfig(collections=tuple(data["collections"]), data_roots=roots, **folders)
+    return ProjectConfig(collections=tuple(data["collections"]), data_roots=roots, seeds=data.get("seeds"), **folders)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
