@@ -48,6 +48,10 @@ class WarmupCosine:
         return {"steps": self.steps}
 
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
-        """Raises KeyError where the state is another scheduler's."""
-        self.steps = int(state_dict["steps"])
+        """Also takes the state of a torch.optim.lr_scheduler, which older checkpoints hold.
+
+        Raises:
+            KeyError: it is neither.
+        """
+        self.steps = int(state_dict["steps"] if "steps" in state_dict else state_dict["last_epoch"])
         self._apply()
