@@ -1,7 +1,8 @@
 """A trainer of another making: it does not import us, keeps the contract, and does as its config says.
 
 Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; kill_at;
-hog_mb (take so much memory at the first step); save_every; deaf (no signal handlers); result (false: end without one).
+hog_mb (take so much memory at the first step); save_every; save_s (the save after a signal takes so long); deaf (no
+signal handlers); result (false: end without one).
 """
 
 import json
@@ -45,6 +46,7 @@ def main() -> None:
             (run / "holding").touch()
             time.sleep(0.01)
         if stop:
+            time.sleep(config.get("save_s", 0))
             save(last, step, total)
             sys.exit(42)
         if config.get("crash_at") == step:

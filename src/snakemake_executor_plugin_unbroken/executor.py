@@ -2,8 +2,8 @@
 
 import asyncio
 import re
+import shlex
 import threading
-import time
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from snakemake_executor_plugin_unbroken.adoption import LiveJobs
+from snakemake_executor_plugin_unbroken.jobs import comment, job_name, label, other_holder, run_of
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, Judgement, judge
-from unbroken.collection.run_dir import RunPaths
-from unbroken.errors import RunDirectoryError, SlurmError
-from unbroken.run.status import RunStatus, read_status
-from unbroken.slurm import client
-from unbroken.slurm.submission import check_extra, is_transient
+from snakemake_executor_plugin_unbroken.queue import Queue
+from unbroken.errors import SlurmError
+from unbroken.slurm.states import full_name, is_final
+from unbroken.slurm.submission import advice, check_extra, is_transient
 
 SUBMISSION_TRIES = 8
 """With the delays below: a controller away for about ten minutes is outlasted."""
@@ -33,18 +33,22 @@ class Executor(StockExecutor):  # type: ignore[misc]
         # Before super().__init__: it starts the polling thread.
         self._naming = threading.local()
         self._tries: dict[Any, int] = {}
+        self._later: dict[Any, threading.Timer] = {}
         self._steps_at_submission: dict[Any, int] = {}
         self._stalls: dict[Any, int] = {}
         self._missed: dict[str, int] = {}
-        self._outage_since: float | None = None
+        self._said_held: set[str] = set()
+        self._checking: list[SubmittedJobInfo] = []
+        self._cancelled = False
         self._live_jobs = LiveJobs()
+        self._queue = Queue(logger)
         super().__init__(workflow, logger)
 
     def __post_init__(self, test_mode: bool = False) -> None:
         if self.workflow.executor_settings.array_jobs:
             raise WorkflowError(
                 "array jobs are refused: the accounting of array tasks mixes up their ids, so that one run would be "
-                "taken for another (docs/decisions/0003); remove array-jobs from the profile"
+                "taken for another (docs/decisions/0003); remove unbroken-array-jobs from the profile"
             )
         super().__post_init__(test_mode)
 
@@ -57,60 +61,98 @@ class Executor(StockExecutor):  # type: ignore[misc]
     def run_uuid(self, value: str) -> None:
         self._workflow_id = value
 
+    @property
+    def _being_stopped(self) -> bool:
+        """Snakemake got SIGTERM or Ctrl-C."""
+        return self._cancelled or getattr(self.workflow.scheduler, "_user_kill", None) is not None
+
     # --- submission ---------------------------------------------------------------------------------------------
 
     def run_job(self, job: Any) -> None:
         """Submit the job, or go on with the live Slurm job that an earlier Snakemake left for the same run."""
-        self._remember_step(job)
+        self._steps_at_submission[job] = run_of(job)[0].global_step
         try:
             check_extra(str(job.resources.get("slurm_extra") or ""))
-            adopted = self._live_jobs.find(self._comment(job), Path(self.workflow.workdir_init))
+            adopted = self._live_jobs.find(comment(job), Path(self.workflow.workdir_init))
         except SlurmError as error:
             self._report_job_error_threadsafe(SubmittedJobInfo(job), str(error))
             return
         if adopted is not None:
             self.logger.info(
-                f"{_label(job)}: Slurm job {adopted} of an earlier call is still there; waiting for it, "
+                f"{label(job)}: Slurm job {adopted} of an earlier call is still there; waiting for it, "
                 "not submitting a second one."
             )
-            info = SubmittedJobInfo(job, external_jobid=adopted, aux={"slurm_logfile": None})
-            self._report_job_submission_threadsafe(info)
+            self._wait_for(job, adopted)
             return
-        self._naming.job_name = job_name(_label(job))
+        self._naming.job_name = job_name(label(job))
         try:
             super().run_job(job)
         finally:
             self._naming.job_name = None
 
+    def _wait_for(self, job: Any, job_id: str, **aux: Any) -> None:
+        """Watch a Slurm job that we have not submitted."""
+        info = SubmittedJobInfo(job, external_jobid=job_id, aux={"slurm_logfile": None, **aux})
+        self._report_job_submission_threadsafe(info)
+
     def get_account_arg(self, job: Any) -> Iterator[str]:
-        """Without an account of the user's choice none is named: Slurm knows the default, guessing does not."""
-        if job.resources.get("slurm_account"):
-            yield from super().get_account_arg(job)
-        else:
-            yield ""
+        """The account as it is written, or none: Slurm knows which are valid and which is the default.
+
+        sacctmgr does not, on clusters where accounts stand for others or where users may not ask it.
+        """
+        named = re.split(r"[,\s]+", str(job.resources.get("slurm_account") or "").strip())[0]
+        yield f" -A {shlex.quote(named)}" if named else ""
 
     def get_partition_arg(self, job: Any) -> str:
         """As for the account."""
         return str(super().get_partition_arg(job)) if job.resources.get("slurm_partition") or self._partitions else ""
 
     def _report_job_error_threadsafe(self, job_info: SubmittedJobInfo, msg: str) -> None:
-        """A submission that Slurm could not take right now is tried again later, at no cost for the run."""
-        tries = self._tries.get(job_info.job, 0)
-        if self._main_event_loop is None or not is_transient(msg) or tries >= SUBMISSION_TRIES:
-            super()._report_job_error_threadsafe(job_info, msg)
+        """A submission that Slurm could not take right now is tried again later, at no cost for the run.
+
+        What it refuses for good is refused to the retries too: they are spent at once.
+        """
+        job = job_info.job
+        tries = self._tries.get(job, 0)
+        if not is_transient(msg):
+            job.attempt = job.restart_times + 1
+            msg = f"{label(job)}: Slurm does not take this job. What to change: {advice(msg)}.\n{msg}"
+        elif self._being_stopped:
+            job.attempt = job.restart_times + 1
+        elif tries < SUBMISSION_TRIES:
+            self._tries[job] = tries + 1
+            delay = min(FIRST_DELAY_S * 2**tries, LONGEST_DELAY_S)
+            self.logger.warning(f"{label(job)}: Slurm does not take submissions now; next try in {delay:.0f} s.")
+            self._later[job] = timer = threading.Timer(delay, self._submit_again, [job])
+            timer.daemon = True
+            timer.start()
             return
-        self._tries[job_info.job] = tries + 1
-        delay = min(FIRST_DELAY_S * 2**tries, LONGEST_DELAY_S)
-        self.logger.warning(f"{_label(job_info.job)}: Slurm does not take submissions now; next try in {delay:.0f} s.")
-        self._main_event_loop.call_soon_threadsafe(self._submit_later, job_info.job, delay)
+        super()._report_job_error_threadsafe(job_info, msg)
 
-    def _submit_later(self, job: Any, delay: float) -> None:
-        asyncio.get_running_loop().call_later(delay, self._job_submission_executor.submit, self.run_job, job)
+    def _submit_again(self, job: Any) -> None:
+        self._later.pop(job, None)
+        try:
+            self._job_submission_executor.submit(self.run_job, job)
+        except RuntimeError:  # shut down meanwhile
+            self.logger.debug(f"{label(job)}: not submitted again, Snakemake ends")
 
-    def _comment(self, job: Any) -> str:
-        """The comment that the stock plugin gives a job: rule and wildcards, so it names the run."""
-        wildcards = "_".join(job.wildcards).replace("/", "_") if job.wildcards else ""
-        return f"rule_{job.name}_wildcards_{wildcards}" if wildcards else f"rule_{job.name}"
+    def _report_job_submission_threadsafe(self, job_info: SubmittedJobInfo) -> None:
+        self._tries.pop(job_info.job, None)
+        super()._report_job_submission_threadsafe(job_info)
+
+    # --- the end of Snakemake -----------------------------------------------------------------------------------
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """Ctrl-C: cancel every job of this call, also those that are being polled or submitted at this moment."""
+        self._cancelled = True
+        for timer in list(self._later.values()):
+            timer.cancel()
+        self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
+        with self.lock:
+            known = [*active_jobs, *self.active_jobs, *self._checking]
+        # A job that a person has submitted by hand is waited for, and not ours to cancel.
+        ours = [info for info in known if info.external_jobid and not (info.aux or {}).get("foreign")]
+        super().cancel_jobs(list({info.external_jobid: info for info in ours}.values()))
 
     # --- polling ------------------------------------------------------------------------------------------------
 
@@ -118,52 +160,47 @@ class Executor(StockExecutor):  # type: ignore[misc]
         """One squeue for all jobs, sacct for those it does not know; yields what is still to be waited for."""
         if not active_jobs:
             return
+        self._checking = active_jobs
         async with self.status_rate_limiter:
-            states = await asyncio.to_thread(self._states, [info.external_jobid for info in active_jobs])
+            states = await asyncio.to_thread(self._queue.states, [info.external_jobid for info in active_jobs])
         for info in active_jobs:
             if states is None:  # Slurm did not answer: nothing is known, so nothing is decided
                 yield info
                 continue
-            evidence = self._evidence(info, *states.get(info.external_jobid, (None, "")))
-            if not self._carry_out(info, judge(evidence)):
+            judgement = await asyncio.to_thread(self._judge, info, *states.get(info.external_jobid, (None, "")))
+            if not self._carry_out(info, judgement):
                 yield info
 
-    def _states(self, job_ids: list[str]) -> dict[str, tuple[str, str]] | None:
-        """State and pending reason by job id; None while Slurm does not answer."""
-        try:
-            found = {job.job_id: (job.state, job.reason) for job in client.queue(job_ids)}
-        except SlurmError as error:
-            self._say_outage(error)
-            return None
-        if self._outage_since is not None:
-            self.logger.info(f"Slurm answers again, after {time.monotonic() - self._outage_since:.0f} s.")
-            self._outage_since = None
-        gone = [job_id for job_id in job_ids if job_id not in found]
-        if gone:
-            try:
-                found.update(_accounted(gone))
-            except SlurmError as error:
-                # No accounting here, or it is away: the run directory tells how it ended.
-                self.logger.debug(f"accounting: {error}")
-        return found
-
-    def _say_outage(self, error: SlurmError) -> None:
-        if self._outage_since is None:
-            self._outage_since = time.monotonic()
-            self.logger.warning(f"Slurm does not answer; waiting, no job is given up. ({error})")
-
-    def _evidence(self, info: SubmittedJobInfo, state: str | None, reason: str) -> Evidence:
+    def _judge(self, info: SubmittedJobInfo, state: str | None, reason: str) -> Judgement:
         missed = self._missed.get(info.external_jobid, 0) + 1 if state is None else 0
         self._missed[info.external_jobid] = missed
-        run, has_result = _run_of(info.job)
+        run, has_result = run_of(info.job)
         stalls = self._stalls.get(info.job, 0)
         if run.global_step > self._steps_at_submission.get(info.job, 0):
             stalls = 0
-        return Evidence(state, run, has_result, missed, stalls, reason)
+        held_by, holder_job = "", None
+        if state is not None and is_final(state) and not has_result:
+            try:
+                held_by, holder_job = other_holder(info.job, info.external_jobid)
+                if holder_job is not None and not self._queue.lives(holder_job):
+                    held_by, holder_job = "", None
+            except SlurmError:
+                return Judgement(Action.WAIT)
+        if state is not None and full_name(state) == "PENDING" and "Held" in reason:
+            self._say_held(info, reason)
+        return judge(Evidence(state, run, has_result, missed, stalls, reason, held_by, holder_job, self._being_stopped))
+
+    def _say_held(self, info: SubmittedJobInfo, reason: str) -> None:
+        if info.external_jobid not in self._said_held:
+            self._said_held.add(info.external_jobid)
+            self.logger.warning(
+                f"{label(info.job)} (Slurm job {info.external_jobid}): it is held ({reason}); waiting until somebody "
+                f"releases it (scontrol release {info.external_jobid}) or cancels it."
+            )
 
     def _carry_out(self, info: SubmittedJobInfo, judgement: Judgement) -> bool:
         """Do what was decided; False while the job is still to be waited for."""
-        message = f"{_label(info.job)} (Slurm job {info.external_jobid}): {judgement.message}"
+        message = f"{label(info.job)} (Slurm job {info.external_jobid}): {judgement.message}"
         match judgement.action:
             case Action.WAIT:
                 return False
@@ -172,7 +209,10 @@ class Executor(StockExecutor):  # type: ignore[misc]
             case Action.RESUBMIT:
                 self.logger.warning(message)
                 self._count_stall(info.job)
-                self._job_submission_executor.submit(self.run_job, info.job)
+                self._submit_again(info.job)
+            case Action.ADOPT:
+                self.logger.warning(message)
+                self._wait_for(info.job, judgement.adopt, foreign=True)
             case Action.RETRY:
                 self.report_job_error(info, msg=message)
             case Action.FAIL:
@@ -182,33 +222,6 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._missed.pop(info.external_jobid, None)
         return True
 
-    def _remember_step(self, job: Any) -> None:
-        self._steps_at_submission[job] = _run_of(job)[0].global_step
-
     def _count_stall(self, job: Any) -> None:
-        advanced = _run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)
+        advanced = run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)
         self._stalls[job] = 0 if advanced else self._stalls.get(job, 0) + 1
-
-
-def _accounted(job_ids: list[str]) -> dict[str, tuple[str, str]]:
-    """Final states, from accounting, of jobs that the controller has purged; the newest attempt of each."""
-    return {row.job_id: (row.state, row.reason) for row in client.accounting(job_ids) if not row.step}
-
-
-def _run_of(job: Any) -> tuple[RunStatus, bool]:
-    """The status of the run that a job trains, and whether its result is there."""
-    output = Path(str(job.output[0]))
-    try:
-        return read_status(RunPaths(output.parent)), output.exists()
-    except RunDirectoryError:
-        return RunStatus(), output.exists()
-
-
-def _label(job: Any) -> str:
-    params = getattr(job, "params", None)
-    return str((params.get("label") if params else None) or job.name)
-
-
-def job_name(label: str) -> str:
-    """A job name that `squeue` shows: the run's label in safe characters, at most 64 of them."""
-    return re.sub(r"[^A-Za-z0-9_.,=+/-]+", "_", label)[:64].strip("_") or "unbroken"

@@ -20,6 +20,8 @@ class Action(Enum):
     """Start it again without spending one of Snakemake's retries: nothing failed."""
     RETRY = "retry"
     """A failure that another attempt may cure: Snakemake's retries count it."""
+    ADOPT = "adopt"
+    """Another live Slurm job trains the run: wait for that one."""
     FAIL = "fail"
     """Another attempt would end the same way, or a person does not want it."""
 
@@ -38,6 +40,12 @@ class Evidence:
     stalled_resubmissions: int = 0
     """Resubmissions in a row that did not advance the run."""
     pending_reason: str = ""
+    held_by: str = ""
+    """Who else holds the run directory's lease, in words; empty where nobody does."""
+    holder_job: str | None = None
+    """That holder's Slurm job, where it is in the queue."""
+    being_stopped: bool = False
+    """Snakemake was told to end: nothing new is started."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Judgement:
 
     action: Action
     message: str = ""
+    adopt: str = ""
+    """The Slurm job to wait for, with ADOPT."""
 
 
 MISSED_POLLS_LIMIT = 3
@@ -100,13 +110,19 @@ def _unknown_to_slurm(evidence: Evidence) -> Judgement:
 
 
 def _completed(evidence: Evidence) -> Judgement:
-    """A job that is not a run's has no status to ask; Snakemake itself checks for its outputs."""
-    if evidence.has_result or evidence.run.attempt == 0:
+    """The launcher exits 0 only with a result, so one that is not seen here is late (a network file system).
+
+    Snakemake itself waits for its outputs (latency-wait) and takes the job for failed when they do not come.
+    A job that is not a run's has no status to ask.
+    """
+    if evidence.has_result or evidence.run.attempt == 0 or evidence.run.status in ("completed", "running"):
         return Judgement(Action.SUCCESS)
-    return Judgement(Action.RETRY, "Slurm says COMPLETED, but the run has no result.json")
+    return Judgement(Action.RETRY, f"Slurm says COMPLETED, but the run is {evidence.run.status} and has no result.json")
 
 
 def _resubmit(evidence: Evidence, why: str) -> Judgement:
+    if evidence.being_stopped:
+        return Judgement(Action.FAIL, f"{why}; Snakemake is being stopped: a new call goes on with it")
     if evidence.stalled_resubmissions >= STALLED_LIMIT:
         return Judgement(Action.FAIL, f"{why}; submitted again {STALLED_LIMIT} times without any progress")
     return Judgement(Action.RESUBMIT, f"{why}: submitted again, it goes on from its last checkpoint")
@@ -114,6 +130,12 @@ def _resubmit(evidence: Evidence, why: str) -> Judgement:
 
 def _failed(evidence: Evidence) -> Judgement:
     run = evidence.run
+    if evidence.held_by and evidence.holder_job:
+        return Judgement(
+            Action.ADOPT, f"the run is trained by {evidence.held_by}: waiting for that job", evidence.holder_job
+        )
+    if evidence.held_by:
+        return Judgement(Action.FAIL, f"the run is trained by {evidence.held_by}; when that has ended, call again")
     match run.status:
         case "preempted":
             return _resubmit(evidence, f"interrupted ({run.reason}) and not requeued")

@@ -94,6 +94,22 @@ def test_somebody_else_has_requeued_it(cluster: Cluster) -> None:
     assert "cancelled" not in (cluster.run.status.reason or "")
 
 
+@pytest.mark.parametrize(("end", "reason"), [("2099-01-01T00:00:00", "stopped"), ("2020-01-01T00:00:00", "cancelled")])
+def test_requeued_or_cancelled_is_told_apart_without_the_count_at_the_start(
+    cluster: Cluster, end: str, reason: str
+) -> None:
+    (cluster.folder / "answer").unlink()  # the controller was away when the attempt began
+    code, _ = cluster.stop(JobState="COMPLETING", Restarts="1", EndTime=end)
+    assert code == 42 and cluster.requeues == 0
+    assert (cluster.run.status.reason or "").startswith(reason)
+
+
+def test_a_controller_that_was_away_only_at_the_start_requeues_a_preempted_job(cluster: Cluster) -> None:
+    (cluster.folder / "answer").unlink()
+    code, _ = cluster.stop(PreemptTime="2026-01-01T00:00:00")
+    assert code == 42 and cluster.requeues == 1
+
+
 def test_a_refused_requeue_leaves_it_to_snakemake(cluster: Cluster) -> None:
     (cluster.folder / "refuse").touch()
     code, said = cluster.stop(PreemptTime="2026-01-01T00:00:00")

@@ -3,12 +3,12 @@
 import pytest
 
 from snakemake_executor_plugin_unbroken.adoption import read_live_jobs
-from snakemake_executor_plugin_unbroken.executor import job_name
+from snakemake_executor_plugin_unbroken.jobs import job_name
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, judge
 from unbroken.errors import SlurmError
 from unbroken.run.status import RunStatus
 from unbroken.slurm.parse import FIELD, RECORD
-from unbroken.slurm.submission import check_extra, is_transient
+from unbroken.slurm.submission import advice, check_extra, is_transient
 
 RUNNING = RunStatus(status="running", attempt=1)
 DONE = RunStatus(status="completed", attempt=1)
@@ -31,7 +31,9 @@ NEVER = RunStatus()
         ("REQUEUED", PREEMPTED, False, Action.WAIT),
         ("A_STATE_OF_THE_FUTURE", RUNNING, False, Action.WAIT),
         ("COMPLETED", DONE, True, Action.SUCCESS),
-        ("COMPLETED", RUNNING, False, Action.RETRY),
+        ("COMPLETED", DONE, False, Action.SUCCESS),  # c27: the result is late; Snakemake waits for it
+        ("COMPLETED", RUNNING, False, Action.SUCCESS),  # c27: so is the status
+        ("COMPLETED", PREEMPTED, False, Action.RETRY),
         ("COMPLETED", NEVER, False, Action.SUCCESS),  # not a run's job: its outputs are checked by Snakemake
         ("FAILED", DONE, True, Action.SUCCESS),  # a signal that came after the result
         ("CANCELLED", RUNNING, False, Action.FAIL),
@@ -77,6 +79,17 @@ def test_resubmission_without_progress_ends() -> None:
     assert judge(Evidence("NODE_FAIL", RUNNING, False, stalled_resubmissions=3)).action is Action.FAIL
 
 
+def test_a_job_whose_launcher_found_the_run_held_waits_for_the_holder() -> None:
+    held = Evidence("FAILED", RUNNING, False, held_by="process 7 on n1, Slurm job 12", holder_job="12")
+    assert (judge(held).action, judge(held).adopt) == (Action.ADOPT, "12")
+    by_hand = judge(Evidence("FAILED", RUNNING, False, held_by="process 7 on login1"))
+    assert by_hand.action is Action.FAIL and "process 7 on login1" in by_hand.message
+
+
+def test_nothing_is_submitted_again_while_snakemake_is_being_stopped() -> None:
+    assert judge(Evidence("FAILED", PREEMPTED, False, being_stopped=True)).action is Action.FAIL
+
+
 def test_a_job_that_can_never_start_is_not_waited_for() -> None:
     assert judge(Evidence("PENDING", NEVER, False, pending_reason="DependencyNeverSatisfied")).action is Action.FAIL
     assert judge(Evidence("PENDING", NEVER, False, pending_reason="Resources")).action is Action.WAIT
@@ -103,6 +116,13 @@ def test_c06_a_warning_that_cannot_arrive_is_refused(extra: str) -> None:
 def test_a_warning_that_arrives_is_not_refused() -> None:
     check_extra("'--signal=USR1@120' --nice=10")
     check_extra("")
+
+
+def test_advice_names_the_key_to_change() -> None:
+    refused = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    assert advice(refused).startswith("set slurm_account")
+    assert advice("sbatch: error: invalid partition specified: nosuch").startswith("set slurm_partition")
+    assert "profiles/slurm/config.yaml" in advice("sbatch: error: something new")
 
 
 def test_which_submission_errors_pass() -> None:

@@ -56,18 +56,34 @@ def own_job() -> Job | None:
 
 def view(job: Job | None, margin_s: float) -> SlurmView | None:
     """Our job as it is now; None where there is none or nobody answers."""
-    answer = ask(job.id) if job is not None and job.answered else None
+    answer = ask(job.id) if job is not None else None
     if job is None or answer is None:
         return None
     left = _left(answer)
+    ending = answer.get("JobState", "") in _ENDING
+    if job.answered:
+        requeued = _number(answer.get("Restarts")) > job.restart_count
+    else:  # not known: while it saves, a requeued job still has its old end time, a cancelled one that of now
+        requeued = ending and _in_the_future(answer.get("EndTime", ""))
     return SlurmView(
         job_id=job.id,
         state=answer.get("JobState", ""),
         preempted=answer.get("PreemptTime", "None") not in ("None", "Unknown", ""),
-        ending=answer.get("JobState", "") in _ENDING,
+        ending=ending,
         at_time_limit=answer.get("Reason") == "TimeLimit" or (left is not None and left <= margin_s),
-        requeued_already=_number(answer.get("Restarts")) > job.restart_count,
+        requeued_already=requeued,
     )
+
+
+def _in_the_future(stamp: str) -> bool:
+    """Whether a time of Slurm's lies clearly ahead; False for Unknown and the like."""
+    from datetime import datetime, timedelta
+
+    try:
+        end = datetime.fromisoformat(stamp).astimezone()
+    except ValueError:
+        return False
+    return end > datetime.now().astimezone() + timedelta(seconds=5)
 
 
 def warning_lead_s(resources: dict[str, object]) -> float:
