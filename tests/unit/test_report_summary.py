@@ -20,7 +20,6 @@ def no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unbroken.report.jobs.client.available", lambda command: False)
 
 
-
 def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text())))
 
@@ -117,7 +116,8 @@ def test_means_and_spreads(tmp_path: Path) -> None:
 
 def test_short_names() -> None:
     assert short_names(["metrics.a.x", "metrics.a.y"]) == {"metrics.a.x": "x", "metrics.a.y": "y"}
-    assert short_names(["metrics.a", "loss"]) == {"metrics.a": "metrics.a", "loss": "loss"}
+    assert short_names(["metrics.a", "loss"]) == {"metrics.a": "a", "loss": "loss"}
+    assert short_names(["metrics.a", "a"]) == {"metrics.a": "metrics.a", "a": "a"}
     assert short_names(["metrics.a"]) == {"metrics.a": "a"}
     assert short_names([]) == {}
 

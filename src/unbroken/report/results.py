@@ -73,7 +73,15 @@ def setting_table(collection: Collection, records: Iterable[Record]) -> SettingT
                 continue
             names[name] = None
             row.cells.setdefault(name, Cell()).by_seed[record.run.seed] = float(value)
-    return SettingTable(list(rows.values()), sorted(names, key=_importance))
+    alike = {name for name in names if _always_the_same(rows.values(), name)}
+    return SettingTable(list(rows.values()), sorted(names, key=lambda name: (name in alike, _importance(name))))
+
+
+def _always_the_same(rows: Iterable[SettingRow], name: str) -> bool:
+    """A measure that no setting and no seed changes tells nothing about them: it comes last."""
+    cells = [row.cells[name].by_seed.values() for row in rows if name in row.cells]
+    values = [value for seeds in cells for value in seeds]
+    return len(values) > 1 and len(set(values)) == 1
 
 
 def short_names(names: list[str]) -> dict[str, str]:
@@ -82,7 +90,14 @@ def short_names(names: list[str]) -> dict[str, str]:
     shared = 0
     while words and all(len(parts) > shared + 1 and parts[shared] == words[0][shared] for parts in words):
         shared += 1
-    return {name: ".".join(parts[shared:]) for name, parts in zip(names, words, strict=True)}
+    found = {name: ".".join(parts[shared:]) for name, parts in zip(names, words, strict=True)}
+    taken = set(found.values())
+    for name, short in found.items():  # the usual home of measures says nothing, unless two would be called alike
+        bare = short.removeprefix("metrics.")
+        if bare not in taken:
+            found[name] = bare
+            taken.add(bare)
+    return found
 
 
 def _importance(name: str) -> tuple[int, int, list[tuple[int, str]]]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIRST_COLUMNS = ("collection", "setting", "seed", "label")
+LAST_COLUMNS = ("trainer", "config_hash", "weights_sha256", "schema_version")
+"""Of a result, what a person reads last."""
 STEP_KEYS = ("steps", "global_step", "total_steps")
 """What a result may call its number of effective batches."""
 OUTPUT = "summary.csv"
@@ -77,7 +79,8 @@ def summarise(collection: Collection, runs_dir: Path, records: Iterable[Record] 
         measured.update(dict.fromkeys(row))
         rows.append(row)
     first = [*FIRST_COLUMNS, *(_column(path) for path in keys), "steps"]
-    columns = [*first, *sorted(name for name in measured if name not in first)]
+    rest = sorted(name for name in measured if name not in (*first, *LAST_COLUMNS))
+    columns = [*first, *rest, *(name for name in LAST_COLUMNS if name in measured)]
     table = pd.DataFrame(rows, columns=columns, dtype=object)
     return Summary(collection.slug, table, len(rows), len(rows) + len(unfinished), tuple(unfinished))
 

@@ -9,11 +9,11 @@ from rich.text import Text
 from unbroken.collection import Collection
 from unbroken.report.outcome import failure_lines, outcome_line
 from unbroken.report.records import read_records
-from unbroken.report.results import Cell, setting_table
+from unbroken.report.results import Cell, setting_table, short_names
 from unbroken.report.text import number
 
 MOST_SETTINGS = 20
-MOST_COLUMNS = 5
+MOST_COLUMNS = 4
 
 
 def print_summary(collection: Collection, runs_dir: Path, results_dir: Path, console: Console | None = None) -> None:
@@ -25,8 +25,9 @@ def print_summary(collection: Collection, runs_dir: Path, results_dir: Path, con
     grid = Table(title=f"{collection.slug}: mean ± standard deviation over seeds", title_justify="left")
     grid.add_column("setting", overflow="fold")
     grid.add_column("runs", justify="right")
+    short = short_names(table.metrics)
     for name in shown:
-        grid.add_column(name, justify="right", overflow="fold")
+        grid.add_column(short[name], justify="right", overflow="fold")
     for row in table.rows[:MOST_SETTINGS]:
         cells = [_cell(row.cells.get(name)) for name in shown]
         grid.add_row(Text(row.setting.label), f"{row.finished}/{row.total}", *cells)
@@ -46,5 +47,5 @@ def print_summary(collection: Collection, runs_dir: Path, results_dir: Path, con
 def _cell(cell: Cell | None) -> str:
     if cell is None or cell.mean is None:
         return "-"
-    spread = f" ± {number(cell.spread)}" if cell.spread is not None else ""
+    spread = f" ± {number(cell.spread, 2)}" if cell.spread is not None else ""
     return f"{number(cell.mean)}{spread}"

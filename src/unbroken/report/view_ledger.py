@@ -4,7 +4,7 @@ from unbroken.report.ledger import ALLOCATED, LINES, Ledger
 from unbroken.report.markup import Markup, join, percent, tag
 from unbroken.report.shapes import key, swatch
 from unbroken.report.tables import Column, Row, table
-from unbroken.report.text import hours, plural
+from unbroken.report.text import duration, hours, plural
 
 _LOOK = {
     "useful": "running",
@@ -20,7 +20,12 @@ def ledger_section(ledger: Ledger) -> tuple[str, str, Markup] | None:
     if not ledger.allocated:
         return None
     gpus = ledger.gpu_allocated > 0
-    columns = [Column("where the time went", "name"), Column("hours", "num"), Column("share", "num")]
+    columns = [
+        Column("where the time went", "name"),
+        Column("time", "num"),
+        Column("hours", "num"),
+        Column("share", "num"),
+    ]
     columns += [Column("GPU-hours", "num")] if gpus else []
     rows = []
     for line, (name, definition) in LINES.items():
@@ -28,11 +33,13 @@ def ledger_section(ledger: Ledger) -> tuple[str, str, Markup] | None:
             continue
         share = f"{100 * ledger.seconds[line] / ledger.allocated:.1f} %" if line != "queued" else "–"
         gpu = [hours(ledger.gpu_seconds[line], ledger.gpu_allocated) if line != "queued" else "–"] if gpus else []
-        cells = [_name(name, definition), hours(ledger.seconds[line], ledger.allocated), share, *gpu]
+        spent = ledger.seconds[line]
+        cells = [_name(name, definition), duration(spent), hours(spent, ledger.allocated), share, *gpu]
         rows.append(Row("part" if line == "replayed" else "", cells))
     total = [hours(ledger.gpu_allocated)] if gpus else []
     counted = "every second in which a run held its resources, counted once"
-    rows.insert(-1, Row("total", [_name("All attempts together", counted), hours(ledger.allocated), "100 %", *total]))
+    name = _name("All attempts together", counted)
+    rows.insert(-1, Row("total", [name, duration(ledger.allocated), hours(ledger.allocated), "100 %", *total]))
     return "ledger", "Where the time went", join([_bar(ledger), table(columns, rows), _blind(ledger)])
 
 
