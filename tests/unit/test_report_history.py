@@ -93,6 +93,21 @@ def test_a_trainer_that_tells_no_saves_has_unknown_losses(tmp_path: Path) -> Non
     assert add_up([history]).runs_without_saves == 1
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_requeue_is_an_interruption_even_of_a_silent_trainer(tmp_path: Path, refused: bool) -> None:
+    collection = collection_of(tmp_path, trainer=None, command="python train.py {config}")
+    story = Story(next(collection.runs()), tmp_path / "runs", job="7").begin().wait(300)
+    story.event("requeued", slurm_job_id="7")
+    if refused:
+        story.event("requeue_refused", slurm_job_id="7", reason="disabled")
+    history = told(story.wait(60).begin().wait(100).finish())
+    assert [(attempt.ending, attempt.seconds) for attempt in history.attempts] == [
+        ("interrupted", 300),
+        ("completed", 100),
+    ]
+    assert [span.seconds for span in history.queued] == ([] if refused else [60])
+
+
 def test_a_shutdown_that_could_not_save_loses(run: Run, tmp_path: Path) -> None:
     story = Story(run, tmp_path / "runs").begin().train(60)
     story.event("graceful_shutdown", signal="SIGTERM", global_step=60, saved=False)

@@ -89,6 +89,7 @@ def _attempt(
     times = [parse_time(event["time"]) or start for event in group if event.get("attempt") == first.get("attempt")]
     closing = next((event for event in group if event.get("event") in _ENDS), None)
     shutdown = next((event for event in group if event.get("event") == "graceful_shutdown"), None)
+    names = {event.get("event") for event in group}
     reason = str((closing or shutdown or {}).get("reason") or "")
     ending: Ending
     if closing is not None:
@@ -96,7 +97,8 @@ def _attempt(
     elif following is None and record.live:
         ending, end = "live", max(now, start)
     else:
-        ending = "interrupted" if shutdown is not None else "killed"
+        resumable = shutdown is not None or "requeued" in names
+        ending = "interrupted" if resumable else "killed"
         end = max(times)
         if ending == "killed":
             end = max(end, _last_sign(record, number, row))
@@ -105,7 +107,7 @@ def _attempt(
         end = min(end, following)
     if shutdown is not None and not reason and shutdown.get("signal"):
         reason = f"stopped by {shutdown['signal']}"
-    requeued = any(event.get("event") == "requeued" for event in group)
+    requeued = "requeued" in names and "requeue_refused" not in names
     text = reason or _default_reason(ending)
     return Attempt(
         number, start, max(start, end), ending, text, job_id, row=row, requeued=requeued or ending == "killed"
@@ -115,7 +117,7 @@ def _attempt(
 def _default_reason(ending: Ending) -> str:
     return {
         "completed": "finished",
-        "interrupted": "interrupted; state saved",
+        "interrupted": "interrupted, to go on",
         "killed": "ended without a word (killed, or its node was lost)",
         "failed": "failed",
         "live": "running now",

@@ -40,7 +40,7 @@ def ledger_section(ledger: Ledger) -> tuple[str, str, Markup] | None:
     counted = "every second in which a run held its resources, counted once"
     name = _name("All attempts together", counted)
     rows.insert(-1, Row("total", [name, duration(ledger.allocated), hours(ledger.allocated), "100 %", *total]))
-    return "ledger", "Where the time went", join([_bar(ledger), table(columns, rows), _blind(ledger)])
+    return "ledger", "Where the time went", join([_bar(ledger), table(columns, rows, cards=True), _blind(ledger)])
 
 
 def _name(name: str, definition: str) -> Markup:

@@ -27,7 +27,7 @@ def resources_section(usages: list[Usage], note: str) -> tuple[str, str, Markup]
         join(
             [
                 tag("p", "The most that any run of a setting used. ", note),
-                table(columns, rows),
+                table(columns, rows, cards=True),
                 tag("p", f"{plural(rest, 'more setting')} not shown.", class_="soft small") if rest else None,
             ]
         ),
