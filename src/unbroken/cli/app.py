@@ -18,6 +18,10 @@ COMMANDS = {
     "gpu": "unbroken.cli.gpu",
     "preempt": "unbroken.cli.preempt",
     "retry": "unbroken.cli.retry",
+    "check": "unbroken.cli.check",
+    "new": "unbroken.cli.new",
+    "init": "unbroken.cli.init",
+    "snapshot": "unbroken.cli.snapshot",
 }
 """Name -> module. Only the module of the command that is called gets imported."""
 
