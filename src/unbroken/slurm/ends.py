@@ -69,10 +69,8 @@ def _being_cancelled(evidence: Evidence) -> bool:
 def _cancelled(evidence: Evidence) -> Verdict:
     row = next((row for row in evidence.newest_rows if row.cancelled_by is not None), None)
     who = f"by user id {row.cancelled_by}" if row else "by a person"
-    started = (
-        any(row.started for row in evidence.newest_rows) or (evidence.job or {}).get("StartTime", "")[:1].isdigit()
-    )
-    when = "while it ran" if started else "before it started"
+    nodes = [(evidence.job or {}).get("NodeList", "(null)"), *(row.nodes for row in evidence.newest_rows)]
+    when = "while it ran" if any(node not in {"", "(null)"} for node in nodes) else "before it started"
     return cancelled(evidence, f"job {evidence.job_id} was cancelled {who} {when}")
 
 
@@ -163,9 +161,9 @@ def _failed(evidence: Evidence) -> Verdict:
     steps = evidence.steps or evidence.newest_rows
     signal = next((row.signal for row in steps if row.signal), 0)
     if code == exit_codes.LEASE_HELD:
-        return lease_held(evidence, evidence.exception() or "")
+        return lease_held(evidence, evidence.launcher_said())
     if code == exit_codes.IDENTITY_MISMATCH:
-        return identity_mismatch(evidence, evidence.exception() or "")
+        return identity_mismatch(evidence, evidence.launcher_said())
     if code == exit_codes.GAVE_UP:
         return gave_up(evidence, code_in_words(code))
     if code == exit_codes.RESUMABLE:
@@ -216,4 +214,6 @@ def _saved(evidence: Evidence) -> str:
     if status is None:
         return ""
     of = f" of {status.total_steps}" if status.total_steps else ""
-    return f" Saved up to step {status.global_step}{of}." if status.global_step else " Nothing had been saved yet."
+    if status.global_step:
+        return f" Saved up to step {status.global_step}{of}."
+    return " A checkpoint is there." if evidence.has_checkpoint else " Nothing had been saved yet."

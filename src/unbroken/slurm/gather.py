@@ -44,6 +44,7 @@ def about_run(name: str, paths: RunPaths, command: str, queued_job: str | None =
         status=status,
         events=events,
         has_result=paths.result.is_file(),
+        has_checkpoint=paths.last.is_file() or paths.previous.is_file(),
         identity_problem=identity_problem(paths),
         lease=str(holder) if holder else None,
         job_id=job_id,

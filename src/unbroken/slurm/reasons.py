@@ -159,7 +159,7 @@ def explain(code: str) -> Reason:
     if reason is None:
         words = f"Slurm gives the reason {code.strip()!r}, which this version of unbroken does not know"
         return Reason(code, words, "See slurm.schedmd.com/job_reason_codes.html.", "waits")
-    extra = detail.strip()
+    extra = detail.strip(" _")  # scontrol writes spaces as underscores
     return Reason(reason.code, f"{reason.words} [{extra}]", reason.fix, reason.kind) if extra else reason
 
 

@@ -36,6 +36,7 @@ Kind = Literal[
 
 _OOM_TEXT = re.compile(r"oom.?kill|killed by the cgroup out-of-memory handler|exceeded .*memory limit", re.IGNORECASE)
 _GPU_OOM_TEXT = re.compile(r"CUDA out of memory|HIP out of memory|OutOfMemoryError: CUDA|CUBLAS_STATUS_ALLOC_FAILED")
+_NOT_THE_TRAINER = ("unbroken: ", "srun: ", "slurmstepd")
 _STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
 _EXCEPTION = re.compile(r"^(?:\[[^\]]*\]:?\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b(?::.*)?)$")
 
@@ -65,6 +66,7 @@ class Evidence:
     """None when there is no run directory, or for a job alone."""
     events: Sequence[Mapping[str, Any]] = ()
     has_result: bool = False
+    has_checkpoint: bool = False
     identity_problem: str | None = None
     """Why the directory belongs to another setting, when it does."""
     lease: str | None = None
@@ -141,9 +143,16 @@ class Evidence:
     def exception(self) -> str | None:
         """The last line of the log that names an exception, else its last line, else None."""
         lines = [_STAMP.sub("", line).strip() for line in self.log_tail.splitlines()]
-        lines = [line for line in lines if line]
+        lines = [line for line in lines if line and not line.startswith(_NOT_THE_TRAINER)]
         named = next((match[1] for line in reversed(lines) if (match := _EXCEPTION.match(line))), None)
         return (named or (lines[-1] if lines else None) or "")[:300] or None
+
+    def launcher_said(self) -> str:
+        """The launcher's own lines at the end of the log, as one line; empty where it wrote none."""
+        lines = [
+            line.removeprefix("unbroken: ") for line in self.log_tail.splitlines() if line.startswith("unbroken: ")
+        ]
+        return "; ".join(line.strip() for line in lines[-6:])[:500]
 
     def last_event(self, *names: str) -> Mapping[str, Any] | None:
         """The newest event, or the newest of these names."""
