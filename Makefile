@@ -64,7 +64,7 @@ cluster-down: $(READY)  ## stop it and leave nothing behind
 
 .PHONY: browser
 browser:
-	@command -v chromium >/dev/null || { [ -n "$(ROOT)" ] && apt-get update -qq && $(APT) chromium >/dev/null; }
+	@command -v chromedriver >/dev/null || { [ -n "$(ROOT)" ] && apt-get update -qq && $(APT) chromium chromium-driver >/dev/null; }
 
 clean:  ## remove what set-up and tests made; runs/ and results/ stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache src/*.egg-info

@@ -11,8 +11,14 @@ from tests.report_runs import START, Story, collection_of, eventful
 from unbroken.report import report_html
 from unbroken.report.jobs import Jobs
 
-if missing():
-    pytest.fail(f"not here: {', '.join(missing())}; apt-get install chromium chromium-driver", pytrace=False)
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> None:
+    if missing():
+        pytest.fail(f"not here: {', '.join(missing())}; apt-get install chromium chromium-driver", pytrace=False)
+
 
 PAGES = ("eventful", "empty", "hostile", "many")
 

@@ -1,6 +1,5 @@
 """Validated configuration and the functions of the rules. No rule stands here."""
 
-import json
 import os
 import sys
 import uuid
@@ -10,8 +9,10 @@ from snakemake.exceptions import WorkflowError
 
 from unbroken.collection import load_config
 from unbroken.collection.identity import config_hash
+from unbroken.collection.project import check_folder
 from unbroken.errors import UnbrokenError
 from unbroken.launch.memory import memory_to_ask
+from unbroken.run.files import write_json
 from unbroken.slurm.submission import check_extra
 from unbroken.snapshot.settle import settle
 
@@ -38,6 +39,7 @@ def wanted_slugs(project):
 def load_all():
     """The project's configuration and its collections by slug; a user's mistake is one message."""
     try:
+        check_folder(os.getcwd())
         project = load_config(config)
         collections = {slug: project.load(slug) for slug in wanted_slugs(project)}
         check_extra(str(profile_default("slurm_extra") or ""))
@@ -100,13 +102,26 @@ def memory_request(base):
 
 
 def launch_spec(wildcards, input):
-    """What the launcher is told about the run: one JSON text."""
+    """What the launcher is told about the run, as JSON in a file of Snakemake's own folder: `@FILE`.
+
+    In a file, because Snakemake prints the command of a job that failed. Written anew by every job that starts, so
+    that it is never older than the collection.
+    """
+    path = (
+        Path(".snakemake/unbroken")
+        / wildcards.collection
+        / wildcards.setting
+        / f"seed_{wildcards.seed}.json"
+    )
+    if workflow.dryrun:
+        return f"@{path}"
     spec = run_of(wildcards).launch_spec()
     if input:
         # Absolute: pinned code runs elsewhere. Braces doubled: the command is a template.
         manifest = os.path.abspath(str(input[0])).replace("{", "{{").replace("}", "}}")
         spec["command"] += ["--manifest", manifest]
-    return json.dumps(spec)
+    write_json(path.absolute(), spec, durable=False)
+    return f"@{path}"
 
 
 def step_command(threads, resources):
