@@ -7,6 +7,7 @@ crashes; this table is why we do not use its polling (docs/decisions/0002-own-po
 from dataclasses import dataclass
 from enum import Enum
 
+from unbroken.launch.policy import ASKS_FOR_MORE
 from unbroken.run.status import RunStatus
 from unbroken.slurm.states import full_name, is_final
 
@@ -142,8 +143,10 @@ def _failed(evidence: Evidence) -> Judgement:
         case "running":
             return _resubmit(evidence, "it ended without a word from its launcher (killed, or its node was lost)")
         case "failed":
-            action = Action.RETRY if run.failure in RETRYABLE_FAILURES else Action.FAIL
-            return Judgement(action, run.reason or "failed")
+            reason = run.reason or "failed"
+            hopeless = run.failure == "out_of_memory" and "asked for" in reason and ASKS_FOR_MORE not in reason
+            retry = run.failure in RETRYABLE_FAILURES and not hopeless
+            return Judgement(Action.RETRY if retry else Action.FAIL, reason)
         case _:
             where = f"as {evidence.state}" if evidence.state else "unseen by Slurm"
             return Judgement(Action.RETRY, f"the job ended {where} before the run began; see its Slurm log")

@@ -17,6 +17,12 @@ CANCELLED = RunStatus(status="preempted", attempt=1, reason="cancelled by a pers
 CRASHED = RunStatus(status="failed", attempt=1, failure="crash", reason="crashed with exit code 1: ValueError: x")
 KILLED = RunStatus(status="failed", attempt=1, failure="killed", reason="signal 9 and not for its memory")
 OUT_OF_MEMORY = RunStatus(status="failed", attempt=1, failure="out_of_memory", reason="out of memory")
+AT_THE_CAP = RunStatus(
+    status="failed",
+    attempt=2,
+    failure="out_of_memory",
+    reason="out of memory (signal 9): it asked for 700 MB and used 700 MB; that is the cap (memory_cap_mb 700)",
+)
 BUDGET = RunStatus(status="failed", attempt=9, failure="budget", reason="budget used")
 NEVER = RunStatus()
 
@@ -51,6 +57,7 @@ NEVER = RunStatus()
         ("FAILED", BUDGET, False, Action.FAIL),
         ("FAILED", KILLED, False, Action.RETRY),
         ("FAILED", OUT_OF_MEMORY, False, Action.RETRY),
+        ("FAILED", AT_THE_CAP, False, Action.FAIL),
         ("OUT_OF_MEMORY", RUNNING, False, Action.RETRY),
         ("FAILED", NEVER, False, Action.RETRY),
         ("DEADLINE", RUNNING, False, Action.FAIL),

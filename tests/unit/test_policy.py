@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from unbroken.launch.policy import Decision, End, Limits, SlurmView, decide
+from unbroken.launch.policy import ASKS_FOR_MORE, Decision, End, Limits, SlurmView, decide
 from unbroken.run.status import RunStatus
 
 Outcome = tuple[str, str | None, int, bool]
@@ -122,3 +122,13 @@ def test_reasons_name_the_limit_and_the_way_out() -> None:
     made = decide(SAVED, RunStatus(resubmit_count=2), LIMITS)
     assert "max_resubmit_attempts 2" in made.reason and "unbroken retry" in made.reason
     assert decide(End(1, last_line="ValueError: x"), FRESH, LIMITS).reason == "crashed with exit code 1: ValueError: x"
+
+
+def test_out_of_memory_says_asked_and_used_and_what_comes_next() -> None:
+    end = End(-9, out_of_memory=True, mem_mb_asked=700, mem_mb_used=690)
+    grows = decide(end, RunStatus(), Limits(memory_cap_mb=1000))
+    assert "asked for 700 MB and used 690 MB" in grows.reason and grows.reason.endswith(ASKS_FOR_MORE)
+    capped = decide(end, RunStatus(), Limits(memory_cap_mb=700))
+    assert "memory_cap_mb 700" in capped.reason and ASKS_FOR_MORE not in capped.reason
+    often = decide(end, RunStatus(out_of_memory_count=3), Limits())
+    assert "4th time" in often.reason and ASKS_FOR_MORE not in often.reason

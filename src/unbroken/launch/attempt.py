@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from unbroken import exit_codes
@@ -188,7 +187,7 @@ class Attempt:
         progressed = now.beyond(before) or current.global_step > status.global_step
         seen = watched or Watched(forwarded=signals.arrived[:1])
         by_sigkill = seen.exit_code in (-9, 137)
-        out_of_memory = memory.killed(paths.attempt_log(self.number), status.mem_mb_asked, by_sigkill)
+        out_of_memory = memory.killed(paths.attempt_log(self.number), current.mem_mb_asked, by_sigkill)
         last = last_lines(paths.attempt_log(self.number), 1)
         end = End(
             exit_code=seen.exit_code,
@@ -196,6 +195,8 @@ class Attempt:
             has_result=paths.result.is_file(),
             signals=tuple(number.name for number in seen.forwarded),
             out_of_memory=out_of_memory and seen.exit_code != 0,
+            mem_mb_asked=current.mem_mb_asked,
+            mem_mb_used=memory.used_mb(),
             progressed=progressed,
             shutdown_recorded=self._shutdown_recorded(),
             descendant_resumable=seen.descendant_resumable,
@@ -206,29 +207,21 @@ class Attempt:
         lead = max(slurm_view.warning_lead_s(self.spec.resources), self._margin_s)
         view = None if end.exit_code == 0 and end.has_result else slurm_view.view(self.job, lead)
         decision = decide(end, status, self.spec.limits, view)
-        extra: dict[str, Any] = {"mem_mb_used": memory.used_mb()}
+        extra: dict[str, Any] = {"mem_mb_used": end.mem_mb_used}
         if now.step is not None:
             extra["global_step"] = max(now.step, current.global_step)
         if seen.forwarded:
             extra["last_signal"] = seen.forwarded[0].name
         self._record(decision, seen.exit_code if watched else None, extra)
-        if seen.save_s is not None and self.job is not None and self.job.answered:
-            self._check_grace(seen.save_s)
+        job = self.job
+        if seen.save_s is not None and job is not None and job.answered:
+            asked = slurm_view.warning_lead_s(self.spec.resources)
+            quietly(lambda: grace.check(paths, self.number, seen.save_s, asked, job.partition))
         if decision.exit_code == exit_codes.FAILED:
             say(admission.failure_message(paths, self.spec, decision.reason, self.number))
         else:
             say(f"{self.spec.name}: {decision.status}: {decision.reason}")
         return decision.exit_code, decision
-
-    def _check_grace(self, stop_s: float) -> None:
-        """Warn where the next stop may not fit the time that Slurm leaves."""
-        needed = grace.time_needed(stop_s, read_events(self.paths), self.number)
-        if needed < 1.0:
-            return  # fits anything
-        limits = grace.limits_of_slurm(self.job.partition if self.job else None)
-        for sentence in grace.warnings(needed, slurm_view.warning_lead_s(self.spec.resources), *limits):
-            say(f"warning: {sentence}")
-            quietly(partial(append_event, self.paths, "grace_warning", self.number, warning=sentence))
 
     def _shutdown_recorded(self) -> bool:
         try:

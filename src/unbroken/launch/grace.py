@@ -4,10 +4,22 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from unbroken.collection.run_dir import RunPaths
 from unbroken.launch.say import say
+from unbroken.run.events import append_event, read_events
 
 SHARE = 0.8
 """Of the time that is left; above it the next stop may not fit."""
+
+
+def check(paths: RunPaths, attempt: int, stop_s: float | None, lead_s: float, partition: str | None) -> None:
+    """Say and record where the next stop may not fit the time that Slurm leaves, and which number to change."""
+    needed = time_needed(stop_s, read_events(paths), attempt)
+    if needed < 1.0:
+        return  # fits anything
+    for sentence in warnings(needed, lead_s, *limits_of_slurm(partition)):
+        say(f"warning: {sentence}")
+        append_event(paths, "grace_warning", attempt, warning=sentence)
 
 
 def time_needed(stop_s: float | None, events: Iterable[Mapping[str, Any]], attempt: int) -> float:

@@ -13,6 +13,8 @@ STOP_SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM
 SIGKILL = 9
 OUT_OF_MEMORY_TRIES = 3
 """So often one Snakemake call starts a run again with more memory."""
+ASKS_FOR_MORE = "the next attempt asks for more"
+"""Ends the reason of an out-of-memory kill that another attempt may survive; the executor retries only those."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class End:
     signals: tuple[str, ...] = ()
     """The stop signals forwarded to the trainer, each kind once, in order of arrival."""
     out_of_memory: bool = False
+    mem_mb_asked: int | None = None
+    mem_mb_used: int | None = None
     progressed: bool = False
     """global_step advanced, or (for a program that tells none) last.pt was replaced."""
     shutdown_recorded: bool = False
@@ -51,6 +55,7 @@ class Limits:
     graceful: bool = True
     """enable_graceful_shutdown: the trainer is expected to answer a signal with 42."""
     requeue: bool = True
+    memory_cap_mb: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,7 @@ def decide(end: End, status: RunStatus, limits: Limits, slurm: SlurmView | None 
     if resumable or (nothing_saved and not end.out_of_memory):
         return _resumable(end, status, limits, slurm, saved=resumable)
     if end.out_of_memory:
-        count = status.out_of_memory_count + 1
-        reason = f"out of memory ({_ended(end)}); the next attempt asks for more"
-        return _failed("out_of_memory", reason, {"out_of_memory_count": count})
+        return _out_of_memory(end, status, limits)
     if end.exit_code == 0:
         return _failed("no_result", "ended without a result: the trainer exited 0 and wrote no result.json")
     if _killing_signal(end.exit_code) in (SIGKILL, *STOP_SIGNALS.values()):
@@ -134,6 +137,19 @@ def _ended_by_signal(end: End, limits: Limits) -> bool:
 
 def _failed(kind: str, reason: str, changes: dict[str, Any] | None = None) -> Decision:
     return Decision("failed", reason, exit_codes.FAILED, kind, changes=changes or {})
+
+
+def _out_of_memory(end: End, status: RunStatus, limits: Limits) -> Decision:
+    count = status.out_of_memory_count + 1
+    asked, cap = end.mem_mb_asked, limits.memory_cap_mb
+    figures = f": it asked for {asked} MB and used {end.mem_mb_used} MB" if asked else ""
+    if asked and cap and asked >= cap:
+        then = f"that is the cap (memory_cap_mb {cap}): raise it, or make the run smaller"
+    elif count > OUT_OF_MEMORY_TRIES:
+        then = f"that was the {count}th time: raise mem_mb or memory_growth, then call again"
+    else:
+        then = ASKS_FOR_MORE
+    return _failed("out_of_memory", f"out of memory ({_ended(end)}){figures}; {then}", {"out_of_memory_count": count})
 
 
 def _count_progress(end: End, status: RunStatus) -> dict[str, Any]:

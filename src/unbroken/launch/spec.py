@@ -89,6 +89,7 @@ class Spec:
             early_preemption_limit=given.get("early_preemption_limit", known.early_preemption_limit),
             graceful=bool(given.get("enable_graceful_shutdown", True)),
             requeue=bool(given.get("requeue", True)),
+            memory_cap_mb=given.get("memory_cap_mb"),
         )
 
     def argv(self, paths: RunPaths) -> list[str]:
