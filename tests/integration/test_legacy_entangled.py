@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.fixtures import old_entangled
-from tests.integration.trainers_kit import Trainer, attempt, differences, quiet_process, signal_at
-from tests.unit.training_kit import events
+from tests.integration.trainers_kit import Trainer, attempt
+from tests.unit.training_kit import differences, events, quiet_process, signal_at
 from unbroken.errors import IdentityMismatch
 from unbroken.trainers.entangled.main import main
 

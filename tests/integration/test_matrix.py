@@ -1,6 +1,7 @@
-"""Every built-in trainer, interrupted at every effective batch by every signal, with and without workers: the same bits.
+"""Every built-in trainer, interrupted at every effective batch by every signal, with and without workers: same bits.
 
-The signals are real (``os.kill``) and meet the real handlers; the trainers run in this process to keep 280 cells affordable.
+The signals are real (``os.kill``) and meet the real handlers; the trainers run in this process, so that 280 cells
+stay affordable.
 """
 
 import json
@@ -21,13 +22,9 @@ from tests.integration.trainers_kit import (
     TRAINERS,
     Trainer,
     attempt,
-    differences,
-    outcome,
-    quiet_process,
-    signal_at,
     to_the_end,
 )
-from tests.unit.training_kit import events, status
+from tests.unit.training_kit import differences, events, outcome, quiet_process, signal_at, status
 from unbroken.training import checkpoint
 from unbroken.training.session import Session
 

@@ -8,19 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.trainers_kit import (
-    CONSENSUS,
-    DISENTANGLED,
-    FULL,
-    PLAIN,
-    TRAINERS,
-    Trainer,
-    attempt,
-    differences,
-    outcome,
-    quiet_process,
-    signal_at,
-)
+from tests.integration.trainers_kit import CONSENSUS, DISENTANGLED, FULL, PLAIN, TRAINERS, Trainer, attempt
+from tests.unit.training_kit import differences, outcome, quiet_process, signal_at
 from unbroken.training import order, position, resume, rng
 
 STEP = 4

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.unit.training_kit import differences, outcome, quiet_process, signal_at
 from unbroken.collection.yaml_io import dump_yaml
 from unbroken.trainers.consensus.main import main as consensus
 from unbroken.trainers.disentangled.main import main as disentangled
 from unbroken.trainers.entangled.main import main as entangled
 from unbroken.training import preemption
-
 
 SIGNALS = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT")
 
@@ -55,7 +53,7 @@ FULL = Trainer(
         "precision": "fp16", "loss_scale": 2.0**20, "loss_scale_growth_interval": 2, "evaluate_every": 2,
     },
 )  # fmt: skip
-"""22 records in groups of 8: the last group of an epoch is short, its second micro-batch too. The first scale overflows."""
+"""22 records in groups of 8: an epoch's last group and its second micro-batch are short. The first scale overflows."""
 PRETRAINED = Trainer(
     "entangled_pretrained_bf16",
     entangled,
@@ -87,6 +85,11 @@ TRAINERS = (PLAIN, FULL, PRETRAINED, DISENTANGLED, CONSENSUS)
 def attempt(trainer: Trainer, folder: Path, *options: str, **changes: Any) -> int:
     """One start of a trainer; its exit code. Errors go through."""
     preemption.FLAG.clear()
+    return start(trainer, folder, *options, **changes)
+
+
+def start(trainer: Trainer, folder: Path, *options: str, **changes: Any) -> int:
+    """As ``attempt``, but a signal that has come already counts."""
     config = trainer.write_config(folder, **changes)
     try:
         trainer.main(["--config", str(config), "--run-dir", str(folder), *trainer.options, *options])
