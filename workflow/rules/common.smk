@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from unbroken.collection import load_config
 from unbroken.collection.identity import config_hash
-from unbroken.collection.project import check_folder
+from unbroken.collection.project import check_folder, check_given
 from unbroken.errors import UnbrokenError
 from unbroken.launch.memory import memory_to_ask
 from unbroken.run.files import write_json
@@ -40,6 +40,7 @@ def load_all():
     """The project's configuration and its collections by slug; a user's mistake is one message."""
     try:
         check_folder(os.getcwd())
+        check_given(workflow.config_settings.config_args)
         project = load_config(config)
         collections = {slug: project.load(slug) for slug in wanted_slugs(project)}
         check_extra(str(profile_default("slurm_extra") or ""))

@@ -25,6 +25,8 @@ _FORMS = {
     "minimum": "which is too small",
     "minLength": "which is empty",
 }
+_NO_NEWLINE = r"(?!\n)"
+"""After a pattern's `$`, which in Python matches before a newline too."""
 
 
 @cache
@@ -119,5 +121,5 @@ def _hint(schema: dict[str, Any]) -> str:
     if "minimum" in schema:
         words += f" of at least {schema['minimum']}"
     if "pattern" in schema:
-        words += f" that matches {schema['pattern']}"
+        words += f" that matches {schema['pattern'].removesuffix(_NO_NEWLINE)}"
     return words
