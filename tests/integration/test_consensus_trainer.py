@@ -289,6 +289,7 @@ def ranks(folder: Path, port: int, **variables: str) -> list[int]:
     return [process.returncode for process in both]
 
 
+@pytest.mark.slow
 def test_two_ranks_stop_at_one_step_after_a_signal_to_one_of_them_c04_c17_c23(tmp_path: Path) -> None:
     port = 29500 + os.getpid() % 1000
     whole = new_run(tmp_path / "whole")

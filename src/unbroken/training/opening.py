@@ -18,8 +18,9 @@ from unbroken.training.distributed import World
 from unbroken.training.guard import Identity
 from unbroken.training.progress import say
 from unbroken.training.records import Records
-from unbroken.training.resume import Discovery, discover
+from unbroken.training.resume import Discovery, check_environment, discover
 from unbroken.training.retention import Retention
+from unbroken.training.state import environment
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,9 @@ def look(request: Request, trainer: str | None, resume_from: Path | None) -> Ope
     world = World.join()
     records = Records.of(request.paths, silent=not world.first)
     found = world.decide(lambda: discover(request.paths, store, identity, request.flag("auto_resume"), resume_from))
+    saved = found.found.payload if found.found is not None else None
+    here = environment(device(request.config), world.size)
+    check_environment(request.paths, saved, here, "", request.flag("allow_world_size_change"))
     finished = found.identity_there and world.decide(request.paths.result.exists)
     if not finished:
         world.decide(lambda: prepare(request, identity, store, found, records))

@@ -86,7 +86,7 @@ class Task(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the further values in metrics.csv: those of ``loss`` and of ``evaluate``, the most telling first."""
+        """Names of the further values in metrics.csv: those of ``loss`` and of ``evaluate``."""
         ...
 
     @property
@@ -117,7 +117,9 @@ class Task(Protocol):
         ...
 
     def evaluate(self, parts: Parts, check: Callable[[], None]) -> Mapping[str, float]:
-        """The evaluation's values. Calls ``check()`` every second or so: it raises where a stop is asked for."""
+        """The evaluation's values; by the first of them ``keep_best`` judges, smaller is better.
+
+        Calls ``check()`` every second or so: it raises where a stop is asked for."""
         ...
 
     def finish(self, parts: Parts, check: Callable[[], None]) -> Mapping[str, Any]:

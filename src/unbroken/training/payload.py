@@ -27,7 +27,12 @@ def plain(value: Any, name: str = "checkpoint") -> Any:
         return value
     if kind in (dict, OrderedDict, Counter) or isinstance(value, Mapping):
         items = {key: plain(item, f"{name}.{key}") for key, item in value.items()}
-        return kind(items) if kind in (OrderedDict, Counter) else items
+        if kind not in (OrderedDict, Counter):
+            return items
+        copy = kind(items)
+        if hasattr(value, "_metadata"):  # the versions of a model's modules
+            copy._metadata = value._metadata
+        return copy
     if kind in (list, tuple, set):
         return kind(plain(item, f"{name}[{index}]") for index, item in enumerate(value))
     if isinstance(value, np.generic):

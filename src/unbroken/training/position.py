@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,18 @@ class Plan:
         if self.per_epoch == 0:
             raise ValueError(f"{self.records} records do not fill one effective batch of {self.effective_batch}")
 
-    @property
+    @cached_property
     def effective_batch(self) -> int:
         """Records an effective batch, over all processes."""
         return self.batch_size * self.accumulation * self.world_size
 
-    @property
+    @cached_property
     def per_epoch(self) -> int:
         """Effective batches an epoch."""
         full, rest = divmod(self.records, self.effective_batch)
         return full + (1 if rest and not self.drop_last else 0)
 
-    @property
+    @cached_property
     def total_steps(self) -> int:
         """Effective batches of the whole run."""
         whole = self.per_epoch * self.epochs

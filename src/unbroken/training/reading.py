@@ -49,7 +49,7 @@ def read_payload(path: Path, sidecars: Sidecars) -> tuple[dict[str, Any], dict[s
             if sidecar is None and path.with_suffix(".json").exists():
                 raise Unreadable(f"({size} bytes, SHA-256 {digest[:12]}...) is not what its sidecar describes")
             file.seek(0)
-            payload = _load(file)
+            payload = load_payload(file)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read now ({error}); it was left as it is: try again") from error
     if not isinstance(payload, dict):
@@ -59,7 +59,8 @@ def read_payload(path: Path, sidecars: Sidecars) -> tuple[dict[str, Any], dict[s
     return payload, sidecar
 
 
-def _load(file: Any) -> Any:
+def load_payload(file: Any) -> Any:
+    """What ``torch.load(weights_only=True)`` makes of an open file, NumPy arrays allowed; raises Unreadable."""
     try:
         with torch.serialization.safe_globals(_numpy_types()):
             return torch.load(file, map_location="cpu", weights_only=True)

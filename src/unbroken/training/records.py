@@ -92,13 +92,14 @@ class Records:
     def stopped(self, signal_name: str, step: int, saved: bool) -> None:
         """A graceful shutdown: the one event, and by hand the new state."""
         self.event("graceful_shutdown", signal=signal_name, global_step=step, saved=saved)
+        what = f"saved at step {step}" if saved else "before there was anything new to save"
         changes: dict[str, Any] = {"last_signal": signal_name}
         if saved:
             changes["global_step"] = step
         if not self.launched and not self.silent:
             with _quietly():
                 changes |= {"resubmit_count": read_status(self.paths).resubmit_count + 1}
-            changes |= {"status": "preempted", "reason": f"{signal_name}, saved at step {step}", "pid": None}
+            changes |= {"status": "preempted", "reason": f"{signal_name}, {what}", "pid": None}
             changes |= {"exit_code": exit_codes.RESUMABLE}
         self.status(durable=True, **changes)
 

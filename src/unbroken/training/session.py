@@ -252,10 +252,11 @@ class Session:
 
     def _leave(self, saved: bool) -> NoReturn:
         name = self.flag.signal_name or "a signal to another rank"
-        step = self.state.global_step if saved else 0
+        before = self._found.payload["position"]["global_step"] if self._found is not None else 0
+        step = self.state.global_step if saved else int(before)
         self.records.stopped(name, step, saved)
         if self.world.first:
-            what = f"saved at step {step}" if saved else "nothing to save yet"
+            what = f"saved at step {step}" if saved else "with nothing new to save"
             say(f"stopped by {name}, {what}: start me again")
         self._outputs.finish(preempted=True)
         raise SystemExit(exit_codes.RESUMABLE)
