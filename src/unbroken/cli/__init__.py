@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -11,9 +12,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if is_plain_status(words):
+        if arguments is None and is_plain_status(words):
             _plain_status(words)
-            return
         from unbroken.cli.app import build
 
         build(words)(args=words, prog_name="unbroken")
@@ -33,7 +33,8 @@ def is_plain_status(words: Sequence[str]) -> bool:
     return words[:1] == ["status"] and len(words) - len(options) <= 2 and set(options) <= {"--json"}
 
 
-def _plain_status(words: Sequence[str]) -> None:
+def _plain_status(words: Sequence[str]) -> NoReturn:
+    """The whole process is ours: work in children, no garbage collection, no shutdown of the interpreter."""
     import gc
 
     gc.disable()  # ten thousand dictionaries, none of them in a cycle

@@ -1,7 +1,4 @@
-"""Work done in forked children while this process imports and reads: what makes `unbroken status` fast.
-
-Checking a collection against its schema and asking squeue take about 0.1 s each and need nothing of one another.
-"""
+"""Slurm is asked in a forked child while this process reads the run directories."""
 
 import json
 import os
@@ -39,22 +36,15 @@ _begun: dict[str, Ahead] = {}
 
 
 def begin() -> None:
-    """Start what `unbroken status` will want."""
-    _begun["collections"] = Ahead(known_collections)
-    _begun["queue"] = Ahead(known_queue)
+    """Ask squeue, where there is one."""
+    if any(os.access(f"{folder}/squeue", os.X_OK) for folder in os.environ.get("PATH", "").split(os.pathsep)):
+        _begun["queue"] = Ahead(known_queue)
 
 
 def take(name: str, function: Callable[[], Any]) -> Any:
     """The result begun under ``name``, or of ``function`` now."""
     begun = _begun.pop(name, None)
     return begun.result() if begun else function()
-
-
-def known_collections() -> Any:
-    """``cli.project.known_collections`` with its imports put off into the child."""
-    from unbroken.cli import project
-
-    return project.known_collections()
 
 
 def known_queue() -> Any:

@@ -80,11 +80,10 @@ def _directory(text: str) -> RunRef | None:
         path = path.parent
     if not path.is_dir():
         return None
-    root = next((at for at in (path, *path.resolve().parents) if at.name.startswith("seed_")), None)
+    root = next((at for at in (path.resolve(), *path.resolve().parents) if at.name.startswith("seed_")), None)
     if root is None or not root.name[5:].isdigit():
         return None
-    full = root.resolve()
-    slug, setting, seed = full.parent.parent.name, full.parent.name, int(full.name[5:])
+    slug, setting, seed = root.parent.parent.name, root.parent.name, int(root.name[5:])
     label, expected = _label(slug, setting, seed)
     return RunRef(slug, setting, seed, label, RunPaths(root), expected)
 

@@ -16,16 +16,12 @@ _STYLES = {"failed": "red", "unreadable": "red", "preempted": "yellow", "running
 
 def look(slug: str | None, as_json: bool, clear: bool = False) -> None:
     """One look at everything."""
-    guess = project.guessed_runs()
-    read = {name: project.read_statuses(guess, name) for name in project.folders(guess) if slug in {None, name}}
-    known = ahead.take("collections", project.known_collections)
+    known = project.known_collections()
     collections = project.chosen(known, slug)
     runs = known["runs"]
+    read = {name: project.read_statuses(runs, name) for name in collections}
     jobs = queue.Queue(ahead.take("queue", queue.known_queue))
-    shown = {}
-    for name in collections:
-        statuses = read.get(name, {}) if runs == guess else project.read_statuses(runs, name)
-        shown[name] = list(collection_rows(name, collections[name], runs, statuses, jobs))
+    shown = {name: list(collection_rows(name, collections[name], runs, read[name], jobs)) for name in collections}
     if as_json:
         output.print_json(
             {
@@ -60,21 +56,21 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     get = row.get
-    state, step, total, attempt, resubmits = row["status"], get("global_step"), get("total_steps"), get("attempt"), ""
-    if get("resubmit_count"):
-        resubmits = str(row["resubmit_count"])
-    names = (row["label"], str(row["seed"]), state)
+    state, total, attempt, resubmits = row["status"], get("total_steps"), get("attempt"), get("resubmit_count")
+    counts = (str(attempt) if attempt else "", str(resubmits) if resubmits else "")
     signal, job = get("last_signal") or "", get("slurm_job_id") or ""
     if state == "completed":
-        full = f"{total}/{total}" if total else ""
-        return (*names, output.FULL_BAR, full, "", str(attempt or ""), resubmits, signal, job, "", "", "")
+        done = f"{total}/{total}" if total else ""
+        return row["label"], str(row["seed"]), state, output.FULL_BAR, done, "", *counts, signal, job, "", "", ""
+    step = get("global_step") or 0
     return (
-        *names,
-        output.bar(step or 0, total),
-        f"{step or 0}/{total}" if total else str(step or ""),
+        row["label"],
+        str(row["seed"]),
+        state,
+        output.bar(step, total),
+        f"{step}/{total}" if total else str(step or ""),
         output.duration(get("eta_s")),
-        str(attempt or ""),
-        resubmits,
+        *counts,
         signal,
         job,
         get("host") or "",

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from unbroken.cli import index
 from unbroken.errors import CollectionError
 
 CONFIG = "config/config.yaml"
@@ -21,15 +22,27 @@ def known_collections() -> dict[str, Any]:
     Raises:
         CollectionError: config.yaml or a collection cannot be used.
     """
+    return index.remembered(f"{guessed_runs()}/{index.NAME}") or _check_collections()
+
+
+def _check_collections() -> dict[str, Any]:
+    """Read, check and expand every collection, and remember the outcome beside the runs."""
     from unbroken.collection.project import load_config
+    from unbroken.collection.yaml_io import load_yaml
 
     config = load_config(CONFIG)
-    collections = {}
+    collections, files = {}, [Path(CONFIG)]
     for slug in config.collections:
         collection = config.load(slug)
         settings = [[setting.id, setting.label] for setting in collection.settings]
         collections[slug] = {"settings": settings, "seeds": list(collection.seeds)}
-    return {"runs": str(config.runs_dir), "collections": collections}
+        files.append(collection.path)
+        if table := load_yaml(collection.path).get("table"):
+            files.append(collection.path.parent / table)
+    known = {"runs": str(config.runs_dir), "collections": collections}
+    if config.runs_dir.is_dir():
+        index.remember(config.runs_dir / index.NAME, files, known)
+    return known
 
 
 def guessed_runs() -> str:
@@ -86,7 +99,7 @@ def read_statuses(runs: Path | str, slug: str) -> Statuses:
 
 
 def _read_setting(folder: int, setting: str, found: Statuses) -> None:
-    loads, open_, read, close = json.loads, os.open, os.read, os.close
+    open_, read, close = os.open, os.read, os.close
     for name in os.listdir(folder):
         if not name.startswith("seed_") or not name[5:].isdigit():
             continue
@@ -105,9 +118,21 @@ def _read_setting(folder: int, setting: str, found: Statuses) -> None:
         finally:
             close(file)
         try:
-            value = loads(data.decode())
+            value = _parse(data.decode())
         except ValueError as error:
             value = {"unreadable": f"run_status.json is not JSON: {error}"}
         found[setting, int(name[5:])] = (
             value if isinstance(value, dict) else {"unreadable": "run_status.json is no object"}
         )
+
+
+_scan: Any = vars(json.JSONDecoder())["scan_once"]
+
+
+def _parse(text: str) -> Any:
+    """As json.loads, without its checks of every argument: a tenth of the time of `unbroken status`."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        return json.loads(text)
+    return value if text[end:] in {"", "\n"} else json.loads(text)

@@ -14,13 +14,13 @@ def known_queue() -> dict[str, Any]:
 
     ``why_not`` is a sentence where Slurm is there and did not answer, and the empty string where there is no Slurm.
     """
+    if not any(os.access(f"{folder}/squeue", os.X_OK) for folder in os.environ.get("PATH", "").split(os.pathsep)):
+        return {"jobs": [], "why_not": ""}
     from dataclasses import asdict
 
     from unbroken.errors import SlurmError
     from unbroken.slurm import client
 
-    if not client.available():
-        return {"jobs": [], "why_not": ""}
     try:
         return {"jobs": [asdict(job) for job in client.queue(me=True)], "why_not": None}
     except client.SlurmMissing:

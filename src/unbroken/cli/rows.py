@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -82,15 +81,26 @@ def _add_age(row: dict[str, Any], runs: str, now: float, with_speed: bool) -> No
 
 
 def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counts by state, steps done and in all, settings without a single finished or started run."""
-    mine = [row for row in rows if not row.get("extra")]
-    states = Counter(row["status"] for row in mine)
-    touched = {row["setting"] for row in mine if row["status"] != "pending"}
-    pending = list(dict.fromkeys(row["label"] for row in mine if row["setting"] not in touched))
+    """Counts by state, attempts and resubmits in all, the labels of settings of which nothing has been started."""
+    states: dict[str, int] = {}
+    attempts = resubmits = 0
+    touched: set[str] = set()
+    pending: dict[str, str] = {}
+    for row in rows:
+        if "extra" in row:
+            continue
+        state = row["status"]
+        states[state] = states.get(state, 0) + 1
+        attempts += row.get("attempt") or 0
+        resubmits += row.get("resubmit_count") or 0
+        if state == "pending":
+            pending[row["setting"]] = row["label"]
+        else:
+            touched.add(row["setting"])
     return {
-        "runs": len(mine),
-        "states": dict(states),
-        "attempts": sum(row.get("attempt") or 0 for row in mine),
-        "resubmits": sum(row.get("resubmit_count") or 0 for row in mine),
-        "pending_settings": pending,
+        "runs": sum(states.values()),
+        "states": states,
+        "attempts": attempts,
+        "resubmits": resubmits,
+        "pending_settings": [label for setting, label in pending.items() if setting not in touched],
     }

@@ -1,0 +1,170 @@
+"""Which run is meant, and the commands on one run: why, retry, preempt, gpu."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli_kit import Cli
+from tests.unit.fake_slurm import FakeSlurm
+
+from unbroken.cli.locate import JobRef, RunNotFound, RunRef, find
+from unbroken.run import lease
+from unbroken.run.events import append_event, read_events
+from unbroken.run.files import write_json
+from unbroken.run.status import read_status, update_status
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """Four runs, lr 0.1 and 0.25 with two seeds; no Slurm."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nothing").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    cli = Cli(tmp_path, capsys)
+    cli.add(grid={"lr": [0.1, 0.25]})
+    yield cli
+
+
+def test_every_way_to_name_a_run(cli: Cli) -> None:
+    paths = cli.runs()[1]
+    paths.root.mkdir(parents=True)
+    update_status(paths, durable=False, slurm_job_id="77")
+    setting = paths.root.parent.name
+    by_words = (
+        f"x/{setting}/1",
+        f"x/{setting}/seed_1",
+        f"{setting[:6]}/1",
+        "x/lr=0.1/1",
+        "lr=0.1/1",
+        "x/lr=0.1 seed=1",
+    )
+    by_path = (str(paths.root), str(paths.status), f"{paths.checkpoints}/..", str(paths.root.resolve()))
+    for text in (*by_words, *by_path, "77"):
+        paths.checkpoints.mkdir(exist_ok=True)
+        found = find(text)
+        assert isinstance(found, RunRef) and (found.setting, found.seed, found.label) == (setting, 1, "lr=0.1"), text
+
+
+def test_what_names_no_run_or_several(cli: Cli) -> None:
+    with pytest.raises(RunNotFound, match="fits 2 runs"):
+        find("x/lr=0.25")
+    with pytest.raises(RunNotFound, match="no run fits 'x/lr=7/0'"):
+        find("x/lr=7/0")
+    assert find("4711") == JobRef("4711")
+    code, said = cli("why", "x/0")
+    assert code == 2 and "Traceback" not in said
+
+
+def test_why_works_without_slurm_and_says_so(cli: Cli) -> None:
+    paths = cli.runs()[0]
+    paths.root.mkdir(parents=True)
+    update_status(paths, status="failed", failure="crash", reason="crashed", attempt=1, exit_code=1, slurm_job_id="5")
+    paths.logs.mkdir()
+    paths.attempt_log(1).write_text(
+        "epoch 1\nTraceback (most recent call last):\nValueError: loss is nan\nunbroken: bye\n"
+    )
+    code, said = cli("why", "x/lr=0.1/0", "--json")
+    verdict = json.loads(said)
+    assert code == 0 and verdict["kind"] == "crash"
+    assert "ValueError: loss is nan" in verdict["sentence"] and "attempt_1.log" in verdict["sentence"]
+    assert any("there is no Slurm here" in line for line in verdict["evidence"])
+    assert "snakemake x" in verdict["fix"] and "--profile" not in verdict["fix"]
+    code, said = cli("why", "x/lr=0.1/0")
+    assert said.startswith("x/") and "\nWhat to do: Read " in said
+
+
+def test_why_sees_another_settings_directory(cli: Cli) -> None:
+    paths = cli.runs()[0]
+    write_json(paths.identity, {"collection": "x", "config_hash": "f" * 64, "seed": 0}, durable=False)
+    verdict = json.loads(cli("why", "x/lr=0.1/0", "--json")[1])
+    assert verdict["kind"] == "identity_mismatch" and "'ffffffffffff'" in verdict["sentence"]
+
+
+def test_why_asks_slurm_where_it_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = FakeSlurm(cli.folder / "nothing", monkeypatch)
+    verdict = json.loads(cli("why", "9", "--json")[1])
+    assert verdict["kind"] == "running" and verdict["job"] == "9"
+    assert any("accounting" in line and "not known" in line for line in verdict["evidence"])  # not in the fake's table
+    assert ["scontrol", "show", "job", "9"] in slurm.calls()
+    code, said = cli("gpu", "9")
+    assert code == 1 and "has no GPU" in said
+
+
+def test_retry_clears_the_counters_and_keeps_the_checkpoint(cli: Cli) -> None:
+    paths = cli.runs()[0]
+    paths.checkpoints.mkdir(parents=True)
+    paths.last.write_text("weights")
+    update_status(
+        paths, status="failed", failure="budget", reason="budget used", resubmit_count=51, attempt=9, global_step=40
+    )
+    code, said = cli("retry", "x/lr=0.1/0")
+    assert code == 0 and "from step 40" in said
+    status = read_status(paths)
+    assert (status.status, status.resubmit_count, status.attempt, status.failure) == ("pending", 0, 9, None)
+    assert [event["event"] for event in read_events(paths)] == ["retry_allowed"]
+    assert paths.last.read_text() == "weights"
+
+
+def test_retry_has_nothing_to_clear(cli: Cli) -> None:
+    code, said = cli("retry", "x/lr=0.1/0")
+    assert code == 1 and "no run directory yet" in said
+    paths = cli.runs()[0]
+    paths.root.mkdir(parents=True)
+    paths.result.write_text("{}")
+    assert "is completed" in cli("retry", "x/lr=0.1/0")[1]
+    assert cli("retry", "4711")[0] == 2
+
+
+def test_retry_refuses_while_a_trainer_lives(cli: Cli) -> None:
+    held = lease.acquire(cli.runs()[0])
+    code, said = cli("retry", "x/lr=0.1/0")
+    assert code == 45 and f"process {os.getpid()}" in said
+    held.release()
+    assert cli("retry", "x/lr=0.1/0")[0] == 0
+
+
+def test_preempt_without_slurm_signals_the_launcher(cli: Cli) -> None:
+    code, said = cli("preempt", "x/lr=0.1/0")
+    assert code == 1 and "is not running now" in said
+    script = (
+        "import signal, sys; from unbroken.run import lease; from unbroken.collection.run_dir import RunPaths;"
+        "from pathlib import Path; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(42));"
+        f"lease.acquire(RunPaths(Path({str(cli.runs()[0].root)!r}))); print('up', flush=True); signal.pause()"
+    )
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "up\n"
+        code, said = cli("preempt", "x/lr=0.1/0", "--signal", "SIGUSR1")
+        assert code == 0 and f"process {holder.pid}" in said
+        assert holder.wait(10) == 42
+    assert signal.SIGUSR1
+    code, said = cli("preempt", "x/lr=0.1/0", "--signal", "KILL")
+    assert code == 1 and "TERM, USR1, USR2, INT" in said
+
+
+def test_metrics_ask_for_all_jobs_of_all_attempts_at_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "has had a Slurm job yet" in cli("metrics")[1]
+    first, second, *_ = cli.runs()
+    for paths, old, new in ((first, "1", "2"), (second, "3", "6")):
+        paths.root.mkdir(parents=True)
+        append_event(paths, "run_started", 1, slurm_job_id=old)
+        update_status(paths, slurm_job_id=new)
+    slurm = FakeSlurm(cli.folder / "nothing", monkeypatch)
+    sacct = next(known["argv"] for known in slurm._calls if known["argv"][0] == "sacct")  # type: ignore[index]
+    slurm.answer([*sacct[:-1], "--jobs=1,2,3,6"], "sacct.txt")  # type: ignore[index]
+    code, said = cli("metrics", "--json", "--csv", "out/metrics.csv")
+    records = json.loads(said)["runs"]
+    assert code == 0 and [record["attempts"] for record in records] == [3, 1]
+    assert len([call for call in slurm.calls() if call[0] == "sacct"]) == 1
+    assert Path("out/metrics.csv").read_text().startswith("run,label,state,jobs,attempts")
+
+
+@pytest.mark.parametrize("name", ["status", "why", "metrics", "cluster", "gpu", "preempt", "retry"])
+def test_help_is_there(cli: Cli, name: str) -> None:
+    code, said = cli(name, "--help")
+    assert code == 0 and "Usage: unbroken " in said and "Options" in said
