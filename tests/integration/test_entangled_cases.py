@@ -1,4 +1,4 @@
-"""Cases C20, C21, C22 and C25 of the public reports on the real entangled trainer; others are in the tests of the toy."""
+"""Cases C20, C21, C22 and C25 of the public reports on the real trainers; the others are in the tests of the toy."""
 
 import re
 from pathlib import Path

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -69,3 +72,41 @@ def test_without_a_generator_it_is_the_historical_loader() -> None:
 
 def test_workers_ignore_the_signals() -> None:
     assert [int(i) for batch in baseline_loader(Handlers(), 4, workers=2) for i in batch] == [1] * 23
+
+
+@pytest.mark.parametrize("where", ["global first; first = ", "first = "])
+def test_a_worker_that_sleeps_does_not_keep_the_process_from_ending_c02(where: str) -> None:
+    program = f"""
+import sys, time
+from torch.utils.data import Dataset
+from unbroken.data.baseline_loader import baseline_loader
+class Slow(Dataset):
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        time.sleep(300 if index >= 8 else 0)
+        return index
+def main():
+    {where}iter(baseline_loader(Slow(), 4, workers=2))
+    next(first)
+    time.sleep(0.3)
+    print("ready", flush=True)
+    sys.exit(42)
+main()
+"""
+    run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
+    assert run.stdout is not None and run.stdout.readline() == b"ready\n"
+    began = time.monotonic()
+    assert run.wait(20) == 42
+    assert time.monotonic() - began < 4
+    run.stdout.close()
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _session(pid) == run.pid]
+
+
+def _session(pid: str) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[3]) if fields[0] != "Z" else 0

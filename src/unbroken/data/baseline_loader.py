@@ -1,12 +1,17 @@
 """DataLoaders whose order can be rebuilt after a restart, and whose workers leave the signals to the trainer."""
 
+import atexit
+import contextlib
 import functools
 import os
+import weakref
 from collections.abc import Iterator, Sized
 from typing import Any, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data._utils import signal_handling
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
 
 from unbroken.training import preemption
 
@@ -22,6 +27,40 @@ class _FromBatch(Sampler[int]):
 
     def __len__(self) -> int:
         return max(len(self.order) - self.first, 0)
+
+
+class _Workers(_MultiProcessingDataLoaderIter):
+    """Ends its workers with SIGKILL: they ignore SIGTERM, and torch would wait for one that sleeps in a fetch."""
+
+    def _shutdown_workers(self) -> None:
+        if not getattr(self, "_shutdown", True):
+            with contextlib.suppress(Exception):  # else torch takes the kill for a crash
+                signal_handling._remove_worker_pids(id(self))  # type: ignore[attr-defined]
+                self._worker_pids_set = False
+            for process in self._workers:
+                process.kill()
+            for process in self._workers:
+                process.join()
+        super()._shutdown_workers()
+
+
+class _Loader(DataLoader[Any]):
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if not self.num_workers:
+            return super()._get_iterator()
+        iterator = _Workers(self)
+        _LIVE.add(iterator)
+        return iterator
+
+
+_LIVE: weakref.WeakSet[_Workers] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_workers() -> None:
+    """Before multiprocessing waits for them."""
+    for iterator in list(_LIVE):
+        iterator._shutdown_workers()
 
 
 def baseline_loader(
@@ -44,7 +83,10 @@ def baseline_loader(
     Args:
         generator: None with ``shuffle`` is the historical loader: both are drawn from the global generator.
         first_batch: batches of the epoch that are committed already.
-        workers: worker processes. They ignore the stop signals and die with the trainer.
+        workers: worker processes. They ignore the stop signals, and end with the iterator or with the trainer.
+
+    Raises:
+        ValueError: ``first_batch`` with the historical loader.
     """
     if shuffle and generator is None:
         sampler: Sampler[int] = RandomSampler(cast(Sized, dataset))
@@ -59,7 +101,7 @@ def baseline_loader(
         own = torch.Generator().manual_seed(0)
     if first_batch and own is None:
         raise ValueError("first_batch needs a generator: the global one cannot be wound back to the start of the epoch")
-    return DataLoader(
+    return _Loader(
         dataset,
         batch_size=batch_size,
         sampler=sampler,
