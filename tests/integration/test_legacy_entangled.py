@@ -12,6 +12,7 @@ from tests.integration.trainers_kit import Trainer, attempt
 from tests.unit.training_kit import differences, events, quiet_process, signal_at
 from unbroken.errors import IdentityMismatch
 from unbroken.trainers.entangled.main import main
+from unbroken.training.result import weights_sha256
 
 NOW = Trainer("legacy", main, {**old_entangled.CONFIG, "auto_resume": True})
 """An operational key differs from the old run's: that must not keep it from being found."""
@@ -86,3 +87,12 @@ def test_a_mismatch_is_refused_and_nothing_is_written(tmp_path: Path, change: di
         attempt(NOW, tmp_path, **change)
     assert refusal.value.exit_code == 44
     assert files(tmp_path) == before
+
+
+def test_an_old_run_that_had_only_its_result_to_write(tmp_path: Path) -> None:
+    """It is evaluated once and completed; its weights stay as they are."""
+    whole = old_entangled.train(tmp_path)
+    assert attempt(NOW, tmp_path) == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["steps"] == old_entangled.STEPS and result["metrics"]["valid_loss"] > 0
+    assert result["weights_sha256"] == weights_sha256(whole["model_state_dict"])

@@ -199,7 +199,7 @@ def resume_if_requested(
         resume_batch_idx=batch,
         order_mode=order.get("mode", EPOCH_SEEDED),
         sampler_seed=order.get("sampler_seed") if order.get("epoch") == epoch else None,
-        evaluated_step=int(evaluation.get("step", step if payload.get("legacy") else 0)),
+        evaluated_step=int(evaluation.get("step", step if payload.get("legacy") and step < plan.total_steps else 0)),
         evaluation=evaluation.get("values"),
         pending_row=payload.get("pending_row"),
         metrics_bytes=payload.get("metrics_bytes"),
