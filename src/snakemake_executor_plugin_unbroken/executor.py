@@ -214,11 +214,11 @@ class Executor(StockExecutor):  # type: ignore[misc]
                 self.logger.warning(message)
                 self._wait_for(info.job, judgement.adopt, foreign=True)
             case Action.RETRY:
-                self.report_job_error(info, msg=message)
+                self.report_job_error(info, msg=f"{message}. ")
             case Action.FAIL:
                 # Snakemake compares the attempt with its retries: spent, so it does not start the run again.
                 info.job.attempt = info.job.restart_times + 1
-                self.report_job_error(info, msg=message)
+                self.report_job_error(info, msg=f"{message}. ")
         self._missed.pop(info.external_jobid, None)
         return True
 

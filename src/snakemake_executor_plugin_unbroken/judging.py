@@ -47,6 +47,7 @@ class Evidence:
     """That holder's Slurm job, where it is in the queue."""
     being_stopped: bool = False
     """Snakemake was told to end: nothing new is started."""
+    job_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _in_the_queue(evidence: Evidence) -> Judgement:
 
 
 def _unknown_to_slurm(evidence: Evidence) -> Judgement:
-    if evidence.missed_polls < MISSED_POLLS_LIMIT:
+    told = evidence.run.status == "failed" and evidence.run.slurm_job_id == evidence.job_id
+    if evidence.missed_polls < MISSED_POLLS_LIMIT and not told:
         return Judgement(Action.WAIT)
     if _cancelled(evidence.run):
         return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")

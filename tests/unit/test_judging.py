@@ -81,6 +81,12 @@ def test_c13_an_unknown_job_is_never_a_success_without_its_result() -> None:
         assert judge(Evidence(None, RUNNING, False, missed_polls=missed)).action is not Action.SUCCESS
 
 
+def test_c13_a_purged_job_whose_launcher_has_told_its_end_is_judged_at_once() -> None:
+    crashed = RunStatus(status="failed", attempt=1, failure="crash", reason="crashed", slurm_job_id="36")
+    assert judge(Evidence(None, crashed, False, missed_polls=1, job_id="36")).action is Action.FAIL
+    assert judge(Evidence(None, crashed, False, missed_polls=1, job_id="37")).action is Action.WAIT  # another's end
+
+
 def test_resubmission_without_progress_ends() -> None:
     assert judge(Evidence("NODE_FAIL", RUNNING, False, stalled_resubmissions=2)).action is Action.RESUBMIT
     assert judge(Evidence("NODE_FAIL", RUNNING, False, stalled_resubmissions=3)).action is Action.FAIL

@@ -196,7 +196,7 @@ class Attempt:
             signals=tuple(number.name for number in seen.forwarded),
             out_of_memory=out_of_memory and seen.exit_code != 0,
             mem_mb_asked=current.mem_mb_asked,
-            mem_mb_used=memory.used_mb(),
+            mem_mb_used=memory.used_mb(whole_job=out_of_memory),
             progressed=progressed,
             shutdown_recorded=self._shutdown_recorded(),
             descendant_resumable=seen.descendant_resumable,

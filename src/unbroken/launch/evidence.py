@@ -120,10 +120,10 @@ class Memory:
             return True
         return not after and limit_mb is not None and largest_process_mb() >= 0.95 * limit_mb
 
-    def used_mb(self) -> int:
-        """The most that our cgroup, or one of our processes, has had in memory."""
+    def used_mb(self, whole_job: bool = False) -> int:
+        """The most that our step's cgroup (or the whole job's, which is what Slurm limits) has had in memory."""
         peaks = [largest_process_mb()]
-        for folder, counters in self._folders[:1]:
+        for folder, counters in self._folders if whole_job else self._folders[:1]:
             if "job_" not in str(folder):
                 continue  # not ours alone
             name = "memory.peak" if counters == "memory.events" else "memory.max_usage_in_bytes"

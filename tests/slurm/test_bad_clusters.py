@@ -1,0 +1,142 @@
+"""Clusters without accounting, that forget jobs at once, forbid requeues, know no such account: works, or says why."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import Cluster, ClusterUnavailable
+from tests.slurm.workflow import SlurmProject, events_of, result_of
+from tests.workflow.project import starts_of, status_of, toy_total
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+COUNT = 'echo x >> "$here/sbatch-calls"'
+
+
+def started(**options: str | bool) -> Iterator[Cluster]:
+    accounting = bool(options.pop("accounting"))
+    try:
+        cluster = Cluster(node_count=2, accounting=accounting, options={k: str(v) for k, v in options.items()}).start()
+    except ClusterUnavailable as error:
+        pytest.fail(f"no test cluster: {error}", pytrace=False)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[Cluster]:
+    """No accounting, ended jobs are purged at once, no requeue by default."""
+    yield from started(accounting=False, MinJobAge="2", JobRequeue="0")
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Cluster]:
+    """Purged at once too, but with accounting, and only known accounts may submit."""
+    yield from started(accounting=True, MinJobAge="2", AccountingStorageEnforce="associations,limits,qos")
+
+
+class SlowlyPolled(SlurmProject):
+    """Polls so seldom that a job is purged between two polls."""
+
+    poll_s = 13
+
+
+def purged_runs(project: SlurmProject) -> None:
+    """Runs that end in each way before Snakemake looks again."""
+    project.add("finishing", config={"steps": 8})
+    project.add("crashing", config={"steps": 8, "crash_at": 3})
+    project.add("shot", config={"steps": 8, "kill_at": 3, "save_every": 2}, operational={"no_progress_limit": 2})
+    project.add_held("preempted", resources={"slurm_partition": "cancel"})
+
+
+def check_purged(project: SlurmProject, cluster: Cluster) -> None:
+    snakemake = project.begin()
+    preempted = project.holding("preempted")
+    cluster.preempt(project.job("preempted"))
+    project.holding("preempted", starts=2)
+    (preempted / "release").touch()
+    assert project.finish(snakemake, 240) == 1, project.log()
+    for slug, starts in (("finishing", [0]), ("preempted", [0, 4])):
+        assert starts_of(project.one_run(slug)) == starts
+        assert result_of(project.one_run(slug))["total"] == toy_total(8)
+    assert starts_of(project.one_run("crashing")) == [0]  # trained once, though nobody saw how its job ended
+    assert "ValueError: loss is nan at step 3" in project.log()
+    assert starts_of(project.one_run("shot"))[:2] == [0, 2]
+    assert status_of(project.one_run("shot"))["failure"] == "no_progress"
+
+
+def test_c13_without_accounting_a_purged_job_is_judged_by_its_run_directory(tmp_path: Path, forgetful: Cluster) -> None:
+    project = SlowlyPolled(tmp_path, forgetful)
+    purged_runs(project)
+    try:
+        check_purged(project, forgetful)
+        assert events_of(
+            project.one_run("preempted"), "requeued"
+        )  # the profile asks for --requeue: JobRequeue=0 is no bar
+        assert status_of(project.one_run("preempted"))["restart_count"] == 1
+    finally:
+        project.close()
+
+
+def test_c12_with_accounting_a_purged_job_is_found_there(tmp_path: Path, strict: Cluster) -> None:
+    project = SlowlyPolled(tmp_path, strict)
+    purged_runs(project)
+    try:
+        check_purged(project, strict)
+    finally:
+        project.close()
+
+
+@pytest.mark.parametrize(
+    ("resources", "advice"),
+    [
+        ({"slurm_account": "nosuch"}, "set slurm_account to one of yours"),
+        ({"slurm_partition": "nosuch"}, "set slurm_partition to one that `sinfo` shows"),
+        ({"qos": "nosuch"}, "set qos to one that your account may use"),
+        ({"gres": "tpu:1"}, "ask for GPUs as the cluster names them"),
+        ({"cpus_per_task": 1000}, "ask for what one node has"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_what_slurm_refuses_is_said_once_with_the_key_to_change(
+    tmp_path: Path, strict: Cluster, resources: dict[str, str], advice: str
+) -> None:
+    project = SlurmProject(tmp_path, strict)
+    project.add("refused", config={"steps": 2}, resources=resources)
+    project.wrap("sbatch", COUNT)
+    assert project.finish(project.begin()) == 1
+    assert advice in project.log()
+    assert (project.programs / "sbatch-calls").read_text() == "x\n"  # no retry was spent on it
+    assert "Traceback" not in project.log()
+
+
+def test_a_proxy_account_is_slurms_to_judge(tmp_path: Path, strict: Cluster) -> None:
+    """sacctmgr knows nothing of the account (it stands for another, or users may not ask): Slurm is asked, not it."""
+    project = SlurmProject(tmp_path, strict)
+    project.add("mine", config={"steps": 2}, resources={"slurm_account": "unbroken"})
+    project.wrap("sacctmgr", "echo 'sacctmgr: error: Access denied' >&2; exit 1")
+    project.wrap("sshare", "exit 1")
+    assert project.finish(project.begin()) == 0, project.log()
+
+
+def test_array_jobs_are_refused_with_the_reason(tmp_path: Path, cluster: Cluster) -> None:
+    project = SlurmProject(tmp_path, cluster)
+    project.add("many", config={"steps": 2}, seeds=2)
+    project.wrap("sbatch", COUNT)
+    assert project.finish(project.begin("--unbroken-array-jobs", "all")) != 0
+    assert "array jobs are refused: the accounting of array tasks mixes up their ids" in project.log()
+    assert not (project.programs / "sbatch-calls").exists()
+
+
+def test_c06_a_signal_that_cannot_reach_the_trainer_is_said_before_the_first_submission(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    project = SlurmProject(tmp_path, cluster)
+    project.add("deafened", config={"steps": 2}, resources={"slurm_extra": "--signal=B:USR1@60"})
+    project.wrap("sbatch", COUNT)
+    assert project.finish(project.begin()) != 0
+    assert "never reaches the trainer" in project.log()
+    assert not (project.programs / "sbatch-calls").exists()
