@@ -107,3 +107,23 @@ def test_init_makes_a_project_and_leaves_what_is_there(cli: Cli) -> None:
         assert (cli.folder / path.relative_to(project_source())).is_file()
     assert [path.name for path in (cli.folder / "config" / "collections").iterdir()] == ["demo.yaml"]
     assert "0 files written" in cli("init", ".")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("# top\ncollections:  # these\n  - x\n  # more\nruns_dir: r  # keep\n", True),
+        ("collections:\n- x\n- z # last", True),
+        ("collections: [x, z]  # flow\nruns_dir: r\n", True),
+        ("collections: [x,\n  z]\n", False),
+        ("{collections: [x]}\n", False),
+    ],
+)
+def test_listed_in_config_and_the_rest_stays(cli: Cli, text: str, listed: bool) -> None:
+    config = cli.folder / "config" / "config.yaml"
+    config.write_text(text)
+    code, said = cli("new", "y", "-c", "true", "--seeds", "1", "--list")
+    assert code == 0 and ("add y to its" in said) is not listed
+    before, after = yaml.safe_load(text), yaml.safe_load(config.read_text())
+    assert after == ({**before, "collections": [*before["collections"], "y"]} if listed else before)
+    assert all(part in config.read_text() for part in text.split("\n") if "[" not in part)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unbroken.cli.listing import add_to_config
 from unbroken.cli.project import CONFIG
 from unbroken.collection._sentence import complain
 from unbroken.collection.load import check_slug, load_collection
@@ -46,6 +47,9 @@ def command(
     pin_code: Annotated[
         bool, typer.Option("--pin-code", help="Every attempt runs the code of the first call.")
     ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Also list it in config.yaml: a plain `snakemake` runs it, status shows it.")
+    ] = False,
 ) -> None:
     """Write config/collections/SLUG.yaml. Asks for what is missing, if someone is there. Never overwrites."""
     if "/" in slug or "\0" in slug:
@@ -76,6 +80,8 @@ def command(
     collection = write(path, {key: value for key, value in keys.items() if value not in (None, {})})
     count = len(collection)
     print(f"wrote {path}: {count} run{'s' * (count != 1)}")
+    if listed and not add_to_config(Path(CONFIG), slug):
+        print(f"  {CONFIG} is not written as expected: add {slug} to its `collections` yourself")
     print(
         f"  unbroken check {slug}      what it costs\n  snakemake -n {slug}        what would run\n  snakemake {slug}"
     )
