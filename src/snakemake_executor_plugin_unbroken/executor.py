@@ -17,6 +17,7 @@ from snakemake_executor_plugin_unbroken.jobs import comment, job_name, label, ot
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, Judgement, judge
 from snakemake_executor_plugin_unbroken.queue import Queue
 from unbroken.errors import SlurmError
+from unbroken.slurm.reasons import explain
 from unbroken.slurm.states import full_name, is_final
 from unbroken.slurm.submission import advice, check_extra, is_transient
 
@@ -37,7 +38,7 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._steps_at_submission: dict[Any, int] = {}
         self._stalls: dict[Any, int] = {}
         self._missed: dict[str, int] = {}
-        self._said_held: set[str] = set()
+        self._said_stuck: set[tuple[str, str]] = set()
         self._checking: list[SubmittedJobInfo] = []
         self._cancelled = False
         self._live_jobs = LiveJobs()
@@ -186,17 +187,18 @@ class Executor(StockExecutor):  # type: ignore[misc]
                     held_by, holder_job = "", None
             except SlurmError:
                 return Judgement(Action.WAIT)
-        if state is not None and full_name(state) == "PENDING" and "Held" in reason:
-            self._say_held(info, reason)
-        return judge(Evidence(state, run, has_result, missed, stalls, reason, held_by, holder_job, self._being_stopped))
+        if state is not None and full_name(state) == "PENDING":
+            self._say_stuck(info, reason)
+        known = (state, run, has_result, missed, stalls, reason, held_by, holder_job)
+        return judge(Evidence(*known, self._being_stopped, info.external_jobid))
 
-    def _say_held(self, info: SubmittedJobInfo, reason: str) -> None:
-        if info.external_jobid not in self._said_held:
-            self._said_held.add(info.external_jobid)
-            self.logger.warning(
-                f"{label(info.job)} (Slurm job {info.external_jobid}): it is held ({reason}); waiting until somebody "
-                f"releases it (scontrol release {info.external_jobid}) or cancels it."
-            )
+    def _say_stuck(self, info: SubmittedJobInfo, code: str) -> None:
+        """Once per job and reason: it waits for something that time alone does not bring."""
+        reason, job_id = explain(code), info.external_jobid
+        if reason.kind != "waits" and (job_id, code) not in self._said_stuck:
+            self._said_stuck.add((job_id, code))
+            fix = reason.fix.replace("JOBID", job_id)
+            self.logger.warning(f"{label(info.job)} (Slurm job {job_id}) waits because {reason.words} ({code}). {fix}")
 
     def _carry_out(self, info: SubmittedJobInfo, judgement: Judgement) -> bool:
         """Do what was decided; False while the job is still to be waited for."""

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.slurm import slow_consensus
 from tests.slurm.cluster import Cluster
+from tests.slurm.soak_ledger import pids_of
 from tests.slurm.soak_report import Report, examine
 from tests.slurm.workflow import SlurmProject
 from tests.workflow.project import status_of
@@ -74,11 +75,13 @@ class Soak(SlurmProject):
         return True
 
     def kill_trainer(self) -> bool:
-        alive = [pid for pids in self.trainers().values() for pid in pids]
-        return bool(alive) and _kill(self.random.choice(sorted(alive)))
+        """One that has committed something, so that there is something to lose."""
+        busy = [pid for run, pids in self.trainers().items() for pid in pids if str(pid) in pids_of(run)]
+        return bool(busy) and _kill(self.random.choice(sorted(busy)))
 
     def kill_launcher(self) -> bool:
-        pids = [status["pid"] for run in self.all_runs() if (status := status_of(run)).get("status") == "running"]
+        busy = [run for run, pids in self.trainers().items() if any(str(pid) in pids_of(run) for pid in pids)]
+        pids = [status_of(run).get("pid") for run in busy]
         pids = [pid for pid in pids if pid and "unbroken.launch" in " ".join(_argv(pid))]
         return bool(pids) and _kill(self.random.choice(sorted(pids)))
 
@@ -137,6 +140,8 @@ class Soak(SlurmProject):
 
     def disturb(self) -> None:
         """Until the time is up: what comes once at its time, everything else at random."""
+        wanted = len(PARTITIONS) * SEEDS // 2
+        self.await_(lambda: sum(bool(pids_of(run)) for run in self.all_runs()) >= wanted, "half of the runs to train")
         begin, total = time.monotonic(), self.seconds
         once: list[tuple[float, Callable[[], bool]]] = [
             (0.15, self.lose_node),
@@ -146,7 +151,7 @@ class Soak(SlurmProject):
             (0.9, self.restart_controller),
         ]
         often = [self.preempt] * 3 + [self.kill_trainer] * 2 + [self.kill_launcher] * 2
-        due = begin + 0.1 * total
+        due = begin
         while (now := time.monotonic()) < begin + total and not self.complete():
             for run, pids in self.trainers().items():
                 self.twice_alive[run] += len(pids) > 1

@@ -37,6 +37,16 @@ def attempts(run: Path) -> list[Attempt]:
     return [attempt for attempt in found if attempt.steps]
 
 
+def pids_of(run: Path) -> set[str]:
+    """Every trainer that has committed a batch."""
+    return {pid for pid, what in _lines(run) if what != "stopped"}
+
+
+def warned_ends(run: Path) -> int:
+    """How many trainers have ended with exit code 42, before or after their first batch."""
+    return len({pid for pid, what in _lines(run) if what == "stopped"})
+
+
 def _lines(run: Path) -> Iterator[tuple[str, str]]:
     path = run / LOG
     for line in path.read_text().splitlines() if path.exists() else []:

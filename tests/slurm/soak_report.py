@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.slurm import slow_consensus
-from tests.slurm.soak_ledger import fingerprint, gaps, overlaps, replays, started
+from tests.slurm.soak_ledger import fingerprint, gaps, overlaps, replays, started, warned_ends
 from tests.workflow.project import ROOT, clean_env
 
 
@@ -22,6 +22,8 @@ class Report:
     equal: int = 0
     interruptions: int = 0
     time_limits: int = 0
+    while_training: int = 0
+    """Of these, between two batches; the others came while a trainer started or a job waited."""
     warned: int = 0
     replayed_after_warning: int = 0
     most_replayed_otherwise: int = 0
@@ -49,7 +51,8 @@ class Report:
         done = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(self.did.items()))
         lines = [
             f"runs complete            {self.complete} of {self.wanted}, equal to the undisturbed ones: {self.equal}",
-            f"interruptions            {self.interruptions} ({self.warned} warned; {self.time_limits} time limits)",
+            f"interruptions            {self.interruptions} ({self.while_training} between two batches; "
+            f"{self.warned} warned; {self.time_limits} time limits)",
             f"what the driver did      {done}",
             f"committed batches replayed, warned ends      {self.replayed_after_warning}",
             f"committed batches replayed, other ends       {self.replayed_otherwise}, at most "
@@ -71,8 +74,9 @@ def examine(folder: Path, runs: list[Path], wanted: int, interval: int) -> Repor
         report.time_limits += _time_limits(run)
         report.twice_alive += overlaps(run)
         report.skipped += gaps(run)
+        report.warned += warned_ends(run)
         for warned, batches in replays(run):
-            report.warned += warned
+            report.while_training += 1
             if warned:
                 report.replayed_after_warning += batches
             else:

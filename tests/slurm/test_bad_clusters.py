@@ -97,7 +97,7 @@ def test_c12_with_accounting_a_purged_job_is_found_there(tmp_path: Path, strict:
         ({"slurm_partition": "nosuch"}, "set slurm_partition to one that `sinfo` shows"),
         ({"qos": "nosuch"}, "set qos to one that your account may use"),
         ({"gres": "tpu:1"}, "ask for GPUs as the cluster names them"),
-        ({"cpus_per_task": 1000}, "ask for what one node has"),
+        ({"mem_mb": 100_000_000}, "lower mem_mb to what a node has"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -111,6 +111,17 @@ def test_what_slurm_refuses_is_said_once_with_the_key_to_change(
     assert advice in project.log()
     assert (project.programs / "sbatch-calls").read_text() == "x\n"  # no retry was spent on it
     assert "Traceback" not in project.log()
+
+
+def test_a_job_that_slurm_takes_and_cannot_start_is_said(tmp_path: Path, strict: Cluster) -> None:
+    project = SlurmProject(tmp_path, strict)
+    project.add("huge", config={"steps": 2}, resources={"cpus_per_task": 1000})
+    snakemake = project.begin()
+    project.said("waits because it breaks some limit of its partition (PartitionConfig)")
+    strict.cancel(project.submitted("huge"))
+    assert project.finish(snakemake) == 1
+    assert project.log().count("waits because") == 1
+    project.close()
 
 
 def test_a_proxy_account_is_slurms_to_judge(tmp_path: Path, strict: Cluster) -> None:

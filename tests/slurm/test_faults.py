@@ -62,7 +62,7 @@ class Campaign(SlurmProject):
         cluster.preempt(cluster.nodes[0])
         cluster.preempt(cluster.nodes[1])
         cluster.cancel(self.submitted("unwanted"))
-        self.said("it is held (JobHeldUser)")
+        self.said("holds it (JobHeldUser). Release it: scontrol release")
         cluster.run(["scontrol", "release", self.submitted("held")])
         self.said("cancelled by a person")
         self.await_(lambda: "down" in cluster.node_state(cluster.nodes[3]), "Slurm to notice the lost node")
@@ -133,7 +133,7 @@ def test_requeued_by_a_person_while_it_runs(campaign: Campaign) -> None:
 
 def test_a_held_job_is_said_and_waited_for(campaign: Campaign) -> None:
     finished(campaign, "held", [0])
-    assert "scontrol release" in campaign.log()
+    assert f"scontrol release {status_of(campaign.one_run('held'))['slurm_job_id']}" in campaign.log()
 
 
 def test_c10_a_job_cancelled_while_it_waits_stays_cancelled(campaign: Campaign) -> None:
