@@ -49,6 +49,7 @@ def install(folder: Path) -> dict[str, str]:
     return {**clean_env(), "PATH": f"{fakes}:{clean_env()['PATH']}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs_dir", ["ru ns'\"$(touch pwned)`touch pwned`; ü"])
 def test_nothing_of_a_collection_is_expanded_on_the_way_to_sbatch(tmp_path: Path, runs_dir: str) -> None:
     folder = tmp_path / "my project; & ü"

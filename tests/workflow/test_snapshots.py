@@ -6,6 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.project import TOY, Project, starts_of
 
 SCRIPT = """
@@ -34,6 +36,7 @@ def events(run: Path) -> list[str]:
     return [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_attempts_stay_in_the_pinned_code_until_it_is_turned_off(project: Project) -> None:
     keys = {"command": "python train.py", "config": {"steps": 4, "hold_at": 2}}
     project.add("x", **keys, operational={"job_code_snapshot_enabled": True})
