@@ -78,6 +78,19 @@ def test_why_works_without_slurm_and_says_so(cli: Cli) -> None:
     assert said.startswith("x/") and "\nWhat to do: Read " in said
 
 
+def test_why_of_a_collection_explains_what_is_not_finished(cli: Cli) -> None:
+    crashed, finished = cli.runs()[:2]
+    for paths, change in ((crashed, {"status": "failed", "failure": "crash"}), (finished, {"status": "completed"})):
+        paths.root.mkdir(parents=True)
+        update_status(paths, attempt=1, exit_code=1, **change)
+    code, said = cli("why", "x")
+    assert code == 0
+    assert said.startswith("x/") and said.count("What to do:") == 1
+    assert said.endswith("x: 1 of 4 runs finished, 2 not started\n")
+    code, said = cli("why", "x", "--json")
+    assert [verdict["kind"] for verdict in json.loads(said)] == ["crash"]
+
+
 def test_why_sees_another_settings_directory(cli: Cli) -> None:
     paths = cli.runs()[0]
     write_json(paths.identity, {"collection": "x", "config_hash": "f" * 64, "seed": 0}, durable=False)

@@ -74,6 +74,11 @@ def find_run(text: str) -> RunRef:
     return found
 
 
+def runs_of(text: str) -> list[RunRef]:
+    """The runs of the collection with this slug; empty where ``text`` is none."""
+    return [] if Path(text).is_dir() else [run for run in all_runs() if run.slug == text and run.expected]
+
+
 def _directory(text: str) -> RunRef | None:
     path = Path(text)
     if path.is_file():
