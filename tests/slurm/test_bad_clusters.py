@@ -56,6 +56,9 @@ def check_purged(project: SlurmProject, cluster: Cluster) -> None:
     snakemake = project.begin()
     preempted = project.holding("preempted")
     cluster.preempt(project.job("preempted"))
+    if "huge" in project.slugs:
+        project.said("PartitionConfig")
+        cluster.cancel(project.submitted("huge"))
     project.holding("preempted", starts=2)
     (preempted / "release").touch()
     assert project.finish(snakemake, 240) == 1, project.log()
@@ -81,56 +84,56 @@ def test_c13_without_accounting_a_purged_job_is_judged_by_its_run_directory(tmp_
         project.close()
 
 
-def test_c12_with_accounting_a_purged_job_is_found_there(tmp_path: Path, strict: Cluster) -> None:
-    project = SlowlyPolled(tmp_path, strict)
+REFUSED = {
+    "account": ({"slurm_account": "nosuch"}, "set slurm_account to one of yours"),
+    "partition": ({"slurm_partition": "nosuch"}, "set slurm_partition to one that `sinfo` shows"),
+    "qos": ({"qos": "nosuch"}, "set qos to one that your account may use"),
+    "device": ({"gres": "tpu:1"}, "ask for GPUs as the cluster names them"),
+    "memory": ({"mem_mb": 100_000_000}, "lower mem_mb to what a node has"),
+}
+
+
+@pytest.fixture(scope="module")
+def call(tmp_path_factory: pytest.TempPathFactory, strict: Cluster) -> Iterator[SlurmProject]:
+    """One call on the strict cluster: runs whose jobs are purged, and submissions that Slurm refuses."""
+    project = SlowlyPolled(tmp_path_factory.mktemp("strict"), strict)
     purged_runs(project)
+    for slug, (resources, _) in REFUSED.items():
+        project.add(slug, config={"steps": 2}, resources=resources)
+    project.add("huge", config={"steps": 2}, resources={"cpus_per_task": 1000})
+    # sacctmgr knows nothing of the account (it stands for another, or users may not ask): Slurm is asked, not it.
+    project.add("proxy", config={"steps": 2}, resources={"slurm_account": "unbroken"})
+    project.wrap("sacctmgr", "echo 'sacctmgr: error: Access denied' >&2; exit 1")
+    project.wrap("sshare", "exit 1")
+    project.wrap("sbatch", 'echo "$*" | tr "\\n" " " >> $here/calls; echo >> $here/calls')
     try:
         check_purged(project, strict)
+        yield project
     finally:
         project.close()
 
 
-@pytest.mark.parametrize(
-    ("resources", "advice"),
-    [
-        ({"slurm_account": "nosuch"}, "set slurm_account to one of yours"),
-        ({"slurm_partition": "nosuch"}, "set slurm_partition to one that `sinfo` shows"),
-        ({"qos": "nosuch"}, "set qos to one that your account may use"),
-        ({"gres": "tpu:1"}, "ask for GPUs as the cluster names them"),
-        ({"mem_mb": 100_000_000}, "lower mem_mb to what a node has"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-def test_what_slurm_refuses_is_said_once_with_the_key_to_change(
-    tmp_path: Path, strict: Cluster, resources: dict[str, str], advice: str
-) -> None:
-    project = SlurmProject(tmp_path, strict)
-    project.add("refused", config={"steps": 2}, resources=resources)
-    project.wrap("sbatch", COUNT)
-    assert project.finish(project.begin()) == 1
-    assert advice in project.log()
-    assert (project.programs / "sbatch-calls").read_text() == "x\n"  # no retry was spent on it
-    assert "Traceback" not in project.log()
+def test_c12_with_accounting_a_purged_job_is_found_there(call: SlurmProject, strict: Cluster) -> None:
+    job = events_of(call.one_run("crashing"), "run_started")[0]["slurm_job_id"]
+    assert strict.state(job) == "GONE"
+    assert f"(Slurm job {job}): crashed with exit code 1" in call.log()
 
 
-def test_a_job_that_slurm_takes_and_cannot_start_is_said(tmp_path: Path, strict: Cluster) -> None:
-    project = SlurmProject(tmp_path, strict)
-    project.add("huge", config={"steps": 2}, resources={"cpus_per_task": 1000})
-    snakemake = project.begin()
-    project.said("waits because it breaks some limit of its partition (PartitionConfig)")
-    strict.cancel(project.submitted("huge"))
-    assert project.finish(snakemake) == 1
-    assert project.log().count("waits because") == 1
-    project.close()
+@pytest.mark.parametrize("slug", REFUSED)
+def test_what_slurm_refuses_is_said_once_with_the_key_to_change(call: SlurmProject, slug: str) -> None:
+    message = f"{slug} base seed=0: Slurm does not take this job. What to change: {REFUSED[slug][1]}"
+    assert call.log().count(message) == 1
+    assert "Traceback" not in call.log()
+    calls = (call.programs / "calls").read_text()
+    assert calls.count(f"rule_train_{slug}_wildcards") == 1  # no retry was spent on it
 
 
-def test_a_proxy_account_is_slurms_to_judge(tmp_path: Path, strict: Cluster) -> None:
-    """sacctmgr knows nothing of the account (it stands for another, or users may not ask): Slurm is asked, not it."""
-    project = SlurmProject(tmp_path, strict)
-    project.add("mine", config={"steps": 2}, resources={"slurm_account": "unbroken"})
-    project.wrap("sacctmgr", "echo 'sacctmgr: error: Access denied' >&2; exit 1")
-    project.wrap("sshare", "exit 1")
-    assert project.finish(project.begin()) == 0, project.log()
+def test_a_job_that_slurm_takes_and_cannot_start_is_said(call: SlurmProject) -> None:
+    assert call.log().count("waits because it breaks some limit of its partition (PartitionConfig)") == 1
+
+
+def test_a_proxy_account_is_slurms_to_judge(call: SlurmProject) -> None:
+    assert status_of(call.one_run("proxy"))["status"] == "completed"
 
 
 def test_array_jobs_are_refused_with_the_reason(tmp_path: Path, cluster: Cluster) -> None:
