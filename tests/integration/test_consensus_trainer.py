@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -312,15 +313,25 @@ def test_200_random_signals(tmp_path: Path) -> None:
     choose = random.Random(5)
     config = CONFIG.replace("epochs: 2", "epochs: 100000")
     folder = new_run(tmp_path / "run", config)
+    preemption.install()  # the children inherit the handlers: a signal finds them at any time
     for turn in range(1, 201):
         began = choose.uniform(0.0, 0.25)
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
-            preemption.install()
+            os.write(write_end, b"x")
             os._exit(train_here_in_child(folder))
+        descriptor = os.pidfd_open(child)
+        os.read(read_end, 1)  # Python drops what arrives before it has finished the fork
+        os.close(read_end)
+        os.close(write_end)
         time.sleep(began)
-        os.kill(child, choose.choice([signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT]))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+        signal.pidfd_send_signal(descriptor, choose.choice(preemption.SIGNALS))
+        ended = select.select([descriptor], [], [], 60)[0]
+        os.close(descriptor)
+        if not ended:
+            os.kill(child, signal.SIGABRT)  # faulthandler shows where it hangs
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42, f"turn {turn}, after {began:.3f} s"
         if RunPaths(folder).last.exists():
             found = CheckpointStore(RunPaths(folder)).find()
             assert found is not None and not found.passed_over
@@ -334,5 +345,6 @@ def train_here_in_child(folder: Path) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     except BaseException:
+        traceback.print_exc()
         return 99
     return 0

@@ -13,8 +13,8 @@ Row = tuple[str, Any, Any]
 """(dotted key, old value, new value)."""
 
 WAYS_OUT = (
-    "Nothing of it was changed. Ways out: restore the old values; or train the new setting in another run directory (another "
-    "--run-dir, or another collection slug); or move this directory away to train from the beginning."
+    "Nothing of it was changed. Ways out: restore the old values; or train the new setting in another run directory "
+    "(another --run-dir, or another collection slug); or move this directory away to train from the beginning."
 )
 
 

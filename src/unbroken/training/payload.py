@@ -29,7 +29,7 @@ def plain(value: Any, name: str = "checkpoint") -> Any:
         items = {key: plain(item, f"{name}.{key}") for key, item in value.items()}
         if kind not in (OrderedDict, Counter):
             return items
-        copy = kind(items)
+        copy: Any = kind(items)
         if hasattr(value, "_metadata"):  # the versions of a model's modules
             copy._metadata = value._metadata
         return copy

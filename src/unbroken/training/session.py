@@ -186,7 +186,7 @@ class Session:
     def _write_row(self) -> None:
         row, self.state.row = self.state.row, None
         if row is not None:
-            self._outputs.row(row, self.state.plan.ends_epoch(row["step"]))
+            self._outputs.row(row, row["step"] == self.state.plan.total_steps)
 
     def _run_evaluation(self) -> None:
         assert self._evaluate is not None
