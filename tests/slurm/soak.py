@@ -55,8 +55,10 @@ class Soak(SlurmProject):
         self.lost_node: str | None = None
         self.lost_at = 0.0
         for partition in PARTITIONS:
-            limit = {"runtime": 1} if partition == "short" else {"runtime": 30}
-            resources = {"slurm_partition": partition, "mem_mb": 1500, "slurm_extra": "--signal=USR1@30", **limit}
+            # In `short` every job is warned of its limit half a minute to a minute after its start.
+            limit, warning = (2, 60) if partition == "short" else (30, 30)
+            resources = {"slurm_partition": partition, "mem_mb": 1500, "runtime": limit}
+            resources["slurm_extra"] = f"--signal=USR1@{warning}"
             self.add(f"soak-{partition}", resources=resources, **COLLECTION)
         # Undisturbed, a run lasts half of the time; removed, it ends at once.
         (folder / slow_consensus.PACE).write_text(str(0.5 * self.seconds / BATCHES))

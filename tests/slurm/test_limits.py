@@ -1,15 +1,19 @@
 """The time limit, with Slurm's warning and without; a save that does not fit; a save of five seconds."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.cluster import KILL_WAIT_S, Cluster
 from tests.slurm.workflow import SlurmProject, events_of, result_of
-from tests.workflow.project import starts_of, status_of, toy_total
+from tests.workflow.project import TOY, starts_of, status_of, toy_total
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+WRAPPED = f"bash -c 'trap : TERM USR1; {sys.executable} {TOY} & wait; exit $?'"
+"""c07: its `wait` ends at the signal, with 143, while the trainer still saves."""
 
 
 def test_time_limits_and_slow_saves(tmp_path: Path, cluster: Cluster) -> None:
@@ -23,11 +27,13 @@ def test_time_limits_and_slow_saves(tmp_path: Path, cluster: Cluster) -> None:
     project.add_held("unwarned", config=slow, resources={**short, "slurm_extra": on[1]})
     grace = {"slurm_partition": "grace"}
     project.add_held("c01", on[2], config={"save_s": 5}, resources=grace)
+    project.add_held("c07", on[3], config={"save_s": 2}, resources=grace, command=WRAPPED)
     try:
         snakemake = project.begin()
-        c01 = project.holding("c01")
-        cluster.preempt(project.job("c01"))
-        for slug in ("c01", "warned", "unwarned"):
+        for slug in ("c01", "c07"):
+            project.holding(slug)
+            cluster.preempt(project.job(slug))
+        for slug in ("c01", "c07", "warned", "unwarned"):
             run = project.holding(slug, starts=2)
             (run / "release").touch()
         assert project.finish(snakemake) == 0, project.log()
@@ -39,7 +45,8 @@ def test_time_limits_and_slow_saves(tmp_path: Path, cluster: Cluster) -> None:
         assert "Trying to restart" not in project.log()
         _stopped_in_time(project)
         _names_the_number(project.one_run("unwarned"))
-        _saved_for_five_seconds(c01, cluster)
+        for slug in ("c01", "c07"):
+            _kept_42(project.one_run(slug), cluster)
     finally:
         project.close()
 
@@ -58,8 +65,8 @@ def _names_the_number(run: Path) -> None:
     assert f"stopping takes {KILL_WAIT_S - 1}" in warnings
 
 
-def _saved_for_five_seconds(run: Path, cluster: Cluster) -> None:
-    """c01: the step got SIGTERM, the save was completed, and 42 is what accounting keeps."""
+def _kept_42(run: Path, cluster: Cluster) -> None:
+    """c01, c07: the save was completed, and 42 is what accounting keeps; neither Slurm nor a shell came in between."""
     job = status_of(run)["slurm_job_id"]
     rows = [row for row in cluster.sacct(job) if row["JobID"] == f"{job}.0"]
     assert rows[0]["ExitCode"] == "42:0"
