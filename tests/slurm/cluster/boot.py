@@ -183,6 +183,10 @@ def _start_mariadb(cluster: Cluster) -> None:
     # No TCP: the socket lies in the data folder, which only root may enter, and needs neither a password nor TLS.
     where = ["--skip-networking", f"--socket={layout.mariadb_socket}"]
     pid_file = f"--pid-file={layout.run}/mariadb.slurm.pid"
+    # slurmdbd would make its database itself, but with libmariadb 11.8 it dies then (error 5027, see README.md).
+    first = layout.run / "first.sql"
+    first.write_text(f"CREATE DATABASE {config.DATABASE};\n")
+    where.append(f"--init-file={first}")
     daemons.start("mariadbd", ["mariadbd", "--no-defaults", *common, *where, *sizes, "--skip-log-bin", pid_file])
     daemons.wait("mariadbd", lambda: answers(layout.mariadb_socket), "mariadbd answering")
 

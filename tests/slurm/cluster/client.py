@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ class Client:
         if self.layout.bin.exists():  # wrappers that know the conf, where there is no private /etc/slurm
             path = f"{self.layout.bin}:{path}"
         return env | {"PATH": path, "SLURM_CONF": str(self.layout.slurm_conf), MARKER: str(self.layout.root)}
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        """Slurm's version, as (24, 11)."""
+        year, month = self.run(["sinfo", "--version"]).stdout.split()[-1].split(".")[:2]
+        return int(year), int(month)
 
     def run(
         self,

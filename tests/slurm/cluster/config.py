@@ -15,6 +15,7 @@ CRED_EXPIRE_S = 8  # a requeued job may start again one second after this
 NODE_CPUS = 8
 NODE_MEMORY_MB = 64000
 NODE_GPUS = 2
+DATABASE = "slurm_acct_db"
 
 PARTITIONS: dict[str, str] = {
     "normal": "Default=YES PriorityTier=10 PreemptMode=REQUEUE GraceTime=0 MaxTime=UNLIMITED DefaultTime=60",
@@ -220,6 +221,6 @@ def slurmdbd_conf(layout: Layout, ports: Ports) -> str:
         "StorageType": "accounting_storage/mysql",
         "StorageHost": "localhost",  # the client library takes the socket that MYSQL_UNIX_PORT names
         "StorageUser": "root",
-        "StorageLoc": "slurm_acct_db",
+        "StorageLoc": DATABASE,
     }
     return "".join(f"{key}={value}\n" for key, value in values.items())

@@ -71,9 +71,11 @@ def namespace(pid: int) -> str:
 
 
 def members(root: Path, etc: Path) -> list[Process]:
-    """List the living processes that see `etc` at /etc/slurm or carry the instance's mark in their environment.
+    """List the living processes of the instance.
 
-    The caller and its ancestors never count, whatever their environment says.
+    They see `etc` at /etc/slurm, carry the instance's mark in their environment, or are a slurmstepd of its slurmd:
+    slurmstepd 24.11 writes its title over its environment, but keeps slurmd's working directory. The caller and its
+    ancestors never count, whatever their environment says.
     """
     ours = {os.getpid()}
     parent = os.getppid()
@@ -85,12 +87,13 @@ def members(root: Path, etc: Path) -> list[Process]:
             break
     mark = f"{MARKER}={root}".encode()
     home = os.stat(etc) if etc.exists() else None
+    log = os.stat(root / "log") if (root / "log").exists() else None
     found = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or int(entry.name) in ours:
             continue
         pid = int(entry.name)
-        if _belongs(pid, mark, home) and alive(pid):
+        if (_belongs(pid, mark, home) or _is_stepd(pid, log)) and alive(pid):
             with contextlib.suppress(OSError):
                 name = Path(f"/proc/{pid}/comm").read_text().strip()
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -104,6 +107,15 @@ def _belongs(pid: int, mark: bytes, home: os.stat_result | None) -> bool:
             return True
     with contextlib.suppress(OSError):
         return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
+
+
+def _is_stepd(pid: int, log: os.stat_result | None) -> bool:
+    if log is None:
+        return False
+    with contextlib.suppress(OSError):
+        named = Path(f"/proc/{pid}/comm").read_text().startswith("slurmstepd")
+        return named and os.path.samestat(log, os.stat(f"/proc/{pid}/cwd"))
     return False
 
 
