@@ -212,3 +212,13 @@ def test_a_remembered_collection_is_forgotten_when_its_file_changes(cli: Cli) ->
     assert "x: 4 runs" in cli("status")[1]
     Path("runs/.collections.json").write_text("{torn")
     assert "x: 4 runs" in cli("status")[1]
+
+
+def test_a_collection_that_is_run_by_name_is_shown_too(cli: Cli) -> None:
+    cli("status")  # what is remembered now does not know it
+    cli.add("y", seeds=1)
+    code, said = cli("status", "y")
+    assert code != 0 and "there is no collection 'y'" in said
+    (cli.folder / "runs" / "y").mkdir(parents=True)
+    code, said = cli("status", "y")
+    assert code == 0 and "y: 1 runs: 1 pending" in said

@@ -26,13 +26,14 @@ def known_collections() -> dict[str, Any]:
 
 
 def _check_collections() -> dict[str, Any]:
-    """Read, check and expand every collection, and remember the outcome beside the runs."""
+    """Read, check and expand every collection that is listed or has run directories; remember them beside the runs."""
     from unbroken.collection.project import load_config
     from unbroken.collection.yaml_io import load_yaml
 
     config = load_config(CONFIG)
     collections, files = {}, [Path(CONFIG)]
-    for slug in config.collections:
+    unlisted = [slug for slug in folders(str(config.runs_dir)) if config.collection_path(slug).is_file()]
+    for slug in dict.fromkeys([*config.collections, *unlisted]):
         collection = config.load(slug)
         settings = [[setting.id, setting.label] for setting in collection.settings]
         collections[slug] = {"settings": settings, "seeds": list(collection.seeds)}
@@ -68,6 +69,8 @@ def chosen(known: dict[str, Any], slug: str | None) -> dict[str, Any]:
     collections: dict[str, Any] = known["collections"]
     if slug is None:
         return collections
+    if slug not in collections:  # trained by name since the collections were last looked at
+        collections = _check_collections()["collections"]
     if slug not in collections:
         there = ", ".join(sorted(collections)) or "none"
         raise CollectionError(f"there is no collection {slug!r} in {CONFIG}; there are: {there}")
