@@ -218,3 +218,12 @@ def test_out_of_memory_is_recognised_and_tried_again_in_the_same_call(run: Run) 
     finally:
         wait_for(lambda: not (group / "cgroup.procs").read_text(), "the group to be empty")
         group.rmdir()
+
+
+def test_a_signal_after_the_result_is_a_finished_run(run: Run) -> None:
+    """The trainer has written its result and has no handler any more."""
+    process = run.bash("echo '{}' > $UNBROKEN_RUN_DIR/result.json; touch $UNBROKEN_RUN_DIR/ready; sleep 60").start()
+    run.ready()
+    process.terminate()
+    assert run.end(process)[0] == 0
+    assert run.status.status == "completed" and "after the result" in (run.status.reason or "")

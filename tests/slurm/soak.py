@@ -11,7 +11,6 @@ import argparse
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,8 +30,8 @@ SEEDS = 3
 BATCHES = 96
 INTERVAL = 10
 """Effective batches between periodic saves: the most that an unwarned end may cost."""
-LONGEST_END_S = 240.0
-"""So long the last call of Snakemake may take when nothing disturbs any more; beyond, it hangs."""
+QUIET_S = 120.0
+"""When nothing disturbs any more and nothing has moved for so long, Snakemake hangs."""
 MOST_CALLS = 6
 COLLECTION = {
     "command": f"{sys.executable} {slow_consensus.__file__} --config {{config}} --run-dir {{run_dir}}",
@@ -169,14 +168,24 @@ class Soak(SlurmProject):
                 self.did[action.__name__] += 1
                 self.say(action.__name__.replace("_", " "))
 
+    def ends(self) -> bool:
+        """Wait for Snakemake; False when nothing has moved for QUIET_S: no line, no event, no batch."""
+        before, since = -1, time.monotonic()
+        while self.processes[-1].poll() is None:
+            files = [self.folder / "snakemake.log", *self.folder.glob("runs/*/*/*/*.*l*")]
+            if (now := sum(file.stat().st_size for file in files if file.is_file())) != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() > since + QUIET_S:
+                return False
+            time.sleep(0.5)
+        return True
+
     def bring_to_its_end(self) -> int:
         """Undisturbed now; as a person does, call Snakemake again while a run is missing. Returns the hangs."""
         self.return_node(now=True)
         (self.folder / slow_consensus.PACE).unlink()
         for _ in range(MOST_CALLS):
-            try:
-                self.processes[-1].wait(LONGEST_END_S)
-            except subprocess.TimeoutExpired:
+            if not self.ends():
                 self.say(f"Snakemake hangs:\n{self.cluster.run(['squeue', '-a']).stdout}{self.log()[-3000:]}")
                 return 1
             if self.complete():

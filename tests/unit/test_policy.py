@@ -132,3 +132,11 @@ def test_out_of_memory_says_asked_and_used_and_what_comes_next() -> None:
     assert "memory_cap_mb 700" in capped.reason and ASKS_FOR_MORE not in capped.reason
     often = decide(end, RunStatus(out_of_memory_count=3), Limits())
     assert "4th time" in often.reason and ASKS_FOR_MORE not in often.reason
+
+
+def test_a_signal_that_comes_after_the_result_costs_nothing() -> None:
+    end = replace(BEFORE_HANDLER, has_result=True, result_is_whole=True)
+    decision = decide(end, RunStatus(), Limits(), RUNNING)
+    assert (decision.status, decision.exit_code, decision.requeue) == ("completed", 0, False)
+    torn = decide(replace(end, result_is_whole=False), RunStatus(), Limits(), RUNNING)
+    assert torn.status == "preempted"

@@ -10,7 +10,7 @@ from unbroken import exit_codes
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import UnbrokenError
 from unbroken.launch import admission, grace, signals, slurm_view, trainer
-from unbroken.launch.evidence import Memory, Progress
+from unbroken.launch.evidence import Memory, Progress, reads_as_json
 from unbroken.launch.policy import Decision, End, decide
 from unbroken.launch.say import last_lines, log_to, say
 from unbroken.launch.spec import Spec
@@ -193,6 +193,7 @@ class Attempt:
             exit_code=seen.exit_code,
             started=watched is not None,
             has_result=paths.result.is_file(),
+            result_is_whole=seen.exit_code != 0 and reads_as_json(paths.result),
             signals=tuple(number.name for number in seen.forwarded),
             out_of_memory=out_of_memory and seen.exit_code != 0,
             mem_mb_asked=current.mem_mb_asked,

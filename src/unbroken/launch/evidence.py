@@ -134,6 +134,15 @@ class Memory:
         return max(peaks)
 
 
+def reads_as_json(path: Path) -> bool:
+    """Whether the file is there and was not cut short."""
+    try:
+        json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def largest_process_mb() -> int:
     """Peak resident memory of the largest process that has been reaped."""
     import resource

@@ -26,6 +26,8 @@ class End:
     started: bool = True
     """False where a signal came before there was a trainer."""
     has_result: bool = False
+    result_is_whole: bool = False
+    """result.json reads as JSON; looked at only where the trainer did not exit 0."""
     signals: tuple[str, ...] = ()
     """The stop signals forwarded to the trainer, each kind once, in order of arrival."""
     out_of_memory: bool = False
@@ -95,9 +97,11 @@ class Decision:
 
 def decide(end: End, status: RunStatus, limits: Limits, slurm: SlurmView | None = None) -> Decision:
     """Judge the end of an attempt. ``status`` is that before it, ``slurm`` None where no job or no answer."""
-    if end.exit_code == 0 and end.has_result:
+    late = end.result_is_whole and _ended_by_signal(end, limits)
+    if late or (end.exit_code == 0 and end.has_result):
         cleared = {"no_progress_count": 0, "early_preemptions": 0}
-        return Decision("completed", "finished", exit_codes.COMPLETED, changes=cleared)
+        reason = f"finished; {', '.join(end.signals)} came after the result" if late else "finished"
+        return Decision("completed", reason, exit_codes.COMPLETED, changes=cleared)
     if end.exit_code is None:
         return _lost(end, status, limits)
     nothing_saved = not end.started or _ended_by_signal(end, limits)
