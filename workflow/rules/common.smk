@@ -1,6 +1,9 @@
 """Validated configuration and the functions of the rules. No rule stands here."""
 
+import functools
+import inspect
 import os
+import shlex
 import sys
 import uuid
 from pathlib import Path
@@ -60,13 +63,27 @@ def profile_default(resource):
 PROJECT, COLLECTIONS = load_all()
 
 
+def asked_for_every_run(function):
+    """Keep the signature: Snakemake asks for it several times for each job, and working it out takes 40 us."""
+    function.__signature__ = inspect.signature(function)
+    return function
+
+
 def run_of(wildcards):
     return COLLECTIONS[wildcards.collection].run(wildcards.setting, int(wildcards.seed))
 
 
+RUN_DIR = f"{PROJECT.runs_dir}/{{collection}}/{{setting}}/seed_{{seed}}"
+
+
+@functools.cache
 def run_results(slug):
     """The result of every run of a collection: what its training is finished by."""
-    return [str(run.paths(PROJECT.runs_dir).result) for run in COLLECTIONS[slug].runs()]
+    return [
+        f"{PROJECT.runs_dir}/{slug}/{setting.id}/seed_{seed}/result.json"
+        for setting in COLLECTIONS[slug].settings
+        for seed in COLLECTIONS[slug].seeds
+    ]
 
 
 def collection_targets(slug):
@@ -95,6 +112,7 @@ def slurm_resources(slug):
 def memory_request(base):
     """More memory for a run that was killed for it; asked anew before each submission, and it never raises."""
 
+    @asked_for_every_run
     def mem_mb(wildcards):
         run = run_of(wildcards)
         return memory_to_ask(run.paths(PROJECT.runs_dir), base, run.of.operational)
@@ -102,43 +120,61 @@ def memory_request(base):
     return mem_mb
 
 
-def launch_spec(wildcards, input):
-    """What the launcher is told about the run, as JSON in a file of Snakemake's own folder: `@FILE`.
+@asked_for_every_run
+def run_label(wildcards):
+    return f"{wildcards.collection} {run_of(wildcards).label} seed={wildcards.seed}"
+
+
+@asked_for_every_run
+def launch_command(wildcards, input):
+    """Starts the launcher; what it is told about the run is JSON in a file of Snakemake's own folder.
 
     In a file, because Snakemake prints the command of a job that failed. Written anew by every job that starts, so
     that it is never older than the collection.
     """
-    path = (
-        Path(".snakemake/unbroken")
-        / wildcards.collection
-        / wildcards.setting
-        / f"seed_{wildcards.seed}.json"
-    )
-    if workflow.dryrun:
-        return f"@{path}"
-    spec = run_of(wildcards).launch_spec()
-    if input:
-        # Absolute: pinned code runs elsewhere. Braces doubled: the command is a template.
-        manifest = os.path.abspath(str(input[0])).replace("{", "{{").replace("}", "}}")
-        spec["command"] += ["--manifest", manifest]
-    write_json(path.absolute(), spec, durable=False)
-    return f"@{path}"
+    name = f"{wildcards.collection}/{wildcards.setting}/seed_{wildcards.seed}"
+    spec = f".snakemake/unbroken/{name}.json"
+    if not starts_elsewhere(wildcards.collection):
+        write_spec(run_of(wildcards), input, Path(spec).absolute())
+    run_dir = shlex.quote(f"{PROJECT.runs_dir}/{name}")
+    return f"{PYTHON} -m unbroken.launch --run-dir {run_dir} --spec @{spec}"
 
 
-def step_command(threads, resources):
-    """`srun ...` inside a Slurm job, nothing elsewhere.
+def launch_step(wildcards, input, threads, resources):
+    """The same through `srun`, inside a Slurm job.
 
     Only as a direct child of slurmstepd does the launcher get Slurm's signals under cgroup tracking, and only a step
     of its own keeps its exit code in accounting.
     """
-    if not (workflow.remote_exec and os.environ.get("SLURM_JOB_ID")):
-        return ""
     gpus = next(
         (resources.get(key) for key in ("gpu", "gpus") if resources.get(key)), None
     )
     gpu_option = f" --gpus={gpus}" if gpus else ""
     cpus = resources.get("cpus_per_task") or threads
-    return f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
+    step = f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
+    return f"{step} {launch_command(wildcards, input)}"
+
+
+PYTHON = shlex.quote(sys.executable)
+IN_SLURM_JOB = bool(workflow.remote_exec and os.environ.get("SLURM_JOB_ID"))
+
+
+def starts_elsewhere(slug):
+    """Whether this Snakemake only plans the training: a dry run, or one that submits jobs."""
+    if workflow.dryrun or not workflow.non_local_exec:
+        return workflow.dryrun
+    return not workflow.is_local(workflow.get_rule(f"train_{slug}"))
+
+
+def write_spec(run, manifests, path):
+    """The launch spec of a run, with its manifest where it has one."""
+    spec = run.launch_spec()
+    if manifests:
+        # Absolute: pinned code runs elsewhere. Braces doubled: the command is a template.
+        manifest = os.path.abspath(str(manifests[0]))
+        manifest = manifest.replace("{", "{{").replace("}", "}}")
+        spec["command"] += ["--manifest", manifest]
+    write_json(path, spec, durable=False)
 
 
 def settle_code(ended=False):
@@ -172,12 +208,24 @@ def data_id(setting_config):
     return config_hash(setting_config["data"])[:12]
 
 
-def training_input(wildcards):
-    """The manifest of the consensus trainer; the other trainers make their data from the seed."""
-    setting = run_of(wildcards).point.config
-    if setting.get("trainer") != "consensus" or "data" not in setting:
+def training_inputs(slug):
+    """The input functions of a collection's training: the manifest of the consensus trainer, if it has `data:`.
+
+    The other trainers make their data from the seed.
+    """
+    if COLLECTIONS[slug].trainer != "consensus":
         return []
-    return f"data/{wildcards.collection}/{data_id(setting)}/manifest_train.csv"
+    known = {
+        setting.id: f"data/{slug}/{data_id(setting.config)}/manifest_train.csv"
+        for setting in COLLECTIONS[slug].settings
+        if "data" in setting.config
+    }
+
+    @asked_for_every_run
+    def manifest(wildcards):
+        return ancient(known.get(wildcards.setting, []))
+
+    return [manifest]
 
 
 def tell_outcome():

@@ -57,7 +57,8 @@ for SLUG in COLLECTIONS:
         name:
             SLUG
         input:
-            collection_targets(SLUG),
+            # A function: only the collection that is asked for is spelled out.
+            lambda wildcards, slug=SLUG: collection_targets(slug),
 
 
 onstart:
