@@ -241,6 +241,8 @@ def test_a_worker_in_a_long_fetch_does_not_hold_up_the_exit_c02(tmp_path: Path) 
         "from unbroken.trainers.consensus.main import main",
         "from unbroken.trainers.consensus.main import main\n"
         "from unbroken.trainers.consensus.task import ConsensusTask\n"
+        "from torch.utils.data import _utils\n"
+        "_utils.MP_STATUS_CHECK_INTERVAL = 1000  # how long torch would wait for a worker\n"
         "fetch = ConsensusTask.fetch\n"
         "def slow(self, records, epoch):\n"
         "    slow.calls += 1\n"
@@ -253,9 +255,7 @@ def test_a_worker_in_a_long_fetch_does_not_hold_up_the_exit_c02(tmp_path: Path) 
     process = start(folder, code=code, HOLD_AT="1")
     wait_for(process, "holding")
     process.send_signal(signal.SIGTERM)
-    began = time.monotonic()
-    assert process.wait(60) == 42
-    assert time.monotonic() - began < 4, "torch waits five seconds for each worker"
+    assert process.wait(120) == 42
 
 
 def test_by_hand_flags(tmp_path: Path, undisturbed: Path) -> None:

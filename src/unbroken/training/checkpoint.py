@@ -6,7 +6,6 @@ intact when its SHA-256 stands in any sidecar of the folder, so a kill between t
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from unbroken.run.files import fsync_directory, utc_now
 from unbroken.training.reading import Unreadable, read_payload, read_sidecars
 from unbroken.training.retention import Retention
 from unbroken.training.space import FULL
+from unbroken.training.writing import write_payload
 
 SCHEMA_VERSION = 1
 STAGES = (
@@ -43,25 +43,6 @@ class Found:
     sidecar: dict[str, Any] | None
     passed_over: list[tuple[Path, str]] = field(default_factory=list)
     """(file, why) of each newer one that cannot be read."""
-
-
-class _Hashing:
-    """A file that also hashes what is written to it."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-        self.size = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        self.digest.update(view)
-        self._file.write(view)
-        self.size += len(view)
-        return len(view)
-
-    def flush(self) -> None:
-        self._file.flush()
 
 
 class CheckpointStore:
@@ -87,7 +68,8 @@ class CheckpointStore:
         try:
             _stage("start")
             self.folder.mkdir(parents=True, exist_ok=True)
-            size, digest = self._write(fresh, payload)
+            _stage("payload")
+            size, digest = write_payload(fresh, payload)
             _stage("payload written")
             sidecar = {"schema_version": SCHEMA_VERSION, **note, "bytes": size, "sha256": digest}
             sidecar |= {"torch": str(torch.__version__), "saved_at": utc_now()}
@@ -108,18 +90,6 @@ class CheckpointStore:
                     leftover.unlink()
             raise self._failed(error) from error
         return sidecar
-
-    def _write(self, path: Path, payload: dict[str, Any]) -> tuple[int, str]:
-        with open(path, "wb", buffering=0) as file:
-            hashing: Any = _Hashing(file)
-            _stage("payload")
-            try:
-                torch.save(payload, hashing)
-            except RuntimeError as error:  # torch wraps an OSError of the file in its own writer's error
-                cause = error.__context__ if isinstance(error.__context__, OSError) else None
-                raise cause or error from error
-            os.fsync(file.fileno())
-        return hashing.size, hashing.digest.hexdigest()
 
     def _rotate(self, last: Path, previous: Path) -> None:
         """previous.pt becomes another name of last.pt (a rename where the file system has no links)."""

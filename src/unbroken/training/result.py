@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from unbroken.training.guard import Identity
+from unbroken.training.parts import Parts
+
 SCHEMA_VERSION = 1
 
 
@@ -46,16 +49,18 @@ def clean(value: Any) -> Any:
 
 
 def document(
-    config_hash: str, seed: int, trainer: str, steps: int, metrics: Mapping[str, Any], weights: str, **further: Any
+    identity: Identity, steps: int, metrics: Mapping[str, Any], parts: Parts, **further: Any
 ) -> dict[str, Any]:
     """The content of result.json."""
+    ema = {} if parts.ema is None else {"ema_sha256": weights_sha256(parts.ema.state_dict())}
     return {
         "schema_version": SCHEMA_VERSION,
-        "config_hash": config_hash,
-        "seed": seed,
-        "trainer": trainer,
+        "config_hash": identity.config_hash,
+        "seed": identity.seed,
+        "trainer": identity.trainer,
         "steps": steps,
         "metrics": clean(metrics),
-        "weights_sha256": weights,
+        "weights_sha256": weights_sha256(parts.model.state_dict()),
+        **ema,
         **clean(further),
     }

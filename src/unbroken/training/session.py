@@ -1,6 +1,5 @@
 """One run from its first look into the run directory to its end: resume, order, commit, save, stop, result."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,14 +10,13 @@ import torch
 from unbroken import exit_codes
 from unbroken.errors import UnbrokenError
 from unbroken.run.files import write_json
-from unbroken.training import opening, order, payload, preemption, result, resume, rng
-from unbroken.training.interval import Interval
+from unbroken.training import opening, order, preemption, result, resume, rng
 from unbroken.training.outputs import Outputs
 from unbroken.training.parts import Parts
 from unbroken.training.position import Plan
 from unbroken.training.progress import say
 from unbroken.training.records import Records
-from unbroken.training.space import require_space
+from unbroken.training.saving import Saver
 from unbroken.training.state import Batch, Evaluate, State, environment
 
 
@@ -37,7 +35,6 @@ class Session:
         self.state: State
         """From ``attach`` on."""
         self._found = opened.discovery.found
-        self._saved: tuple[int, int] | None = None
         self._outputs = Outputs()
 
     @classmethod
@@ -123,13 +120,10 @@ class Session:
 
     def _begin(self, resumed: resume.Resumed, columns: Sequence[str]) -> None:
         """Check the room on the disk, open the files of this attempt, say where it starts."""
-        size = payload.size_of(self.state.payload(None)) + payload.optimizer_bytes_to_come(self.state.parts.optimizer)
-        there = sum(path.exists() for path in (self.paths.last, self.paths.previous))
-        self.world.decide(lambda: require_space(self.store.folder, size, 3 - there))
-        options = self.request.operational
-        self.interval = Interval(options["checkpoint_interval"], self.store.retention.keep_every, size / 200e6)
+        options, interval = self.request.operational, self.request.operational["checkpoint_interval"]
+        self._saver = Saver(self.store, self.state, self.world, self.records, self._outputs, interval)
         if self._found is not None and self._found.path.parent == self.store.folder:
-            self._saved = self.state.key
+            self._saver.stands()
         changes: dict[str, Any] = {"total_steps": self.state.plan.total_steps, "global_step": self.global_step}
         self.records.status(**changes, **({"exact": False} if resumed.inexact else {}))
         if self.world.first:
@@ -217,8 +211,8 @@ class Session:
 
     def _boundary(self, save: bool) -> None:
         """A safe point: all that is counted is committed. Saves where it is due, stops where it is asked for."""
-        stop, save = self.world.any(self.flag.requested, save or self.interval.due(self.global_step))
-        if save and not stop and self._saved != self.state.key:
+        stop, save = self.world.any(self.flag.requested, save or self._saver.due())
+        if save and not stop and not self._saver.saved:
             self.save()
             stop = self.should_stop()
         if stop:
@@ -230,22 +224,11 @@ class Session:
         Raises:
             CheckpointError: the disk does not take it; the pair before is intact.
         """
-        began = time.monotonic()
-        self._outputs.sync()
-        content = self.state.payload(self._outputs.metrics_bytes)
-        content["rng"] = self.world.gather(rng.capture())
-        sidecar = self.world.decide(lambda: self.store.save(content, self.state.note()))
-        self._saved = self.state.key
-        cost = time.monotonic() - began
-        self.interval.saved(cost)
-        self.records.event(
-            "checkpoint_saved", global_step=self.global_step, bytes=sidecar["bytes"], seconds=round(cost, 4)
-        )
-        self.records.status(global_step=self.global_step, total_steps=self.state.plan.total_steps)
+        self._saver.save()
 
     def _shutdown(self) -> NoReturn:
         """Save what is not saved yet, record the one graceful_shutdown, end with 42."""
-        if self._saved != self.state.key:
+        if not self._saver.saved:
             self.save()
         self.store.flush()
         self._leave(saved=True)
@@ -263,13 +246,8 @@ class Session:
 
     def complete(self, metrics: Mapping[str, Any] | None = None, **further: Any) -> None:
         """Write result.json: the run is finished. ``metrics`` defaults to the last evaluation."""
-        parts = self.state.parts
-        if parts.ema is not None:
-            further["ema_sha256"] = result.weights_sha256(parts.ema.state_dict())
-        content = result.document(
-            self.identity.config_hash, self.seed, self.identity.trainer, self.global_step,
-            self.evaluation if metrics is None else metrics, result.weights_sha256(parts.model.state_dict()), **further,
-        )  # fmt: skip
+        values = self.evaluation if metrics is None else metrics
+        content = result.document(self.identity, self.global_step, values, self.state.parts, **further)
         self.world.decide(lambda: write_json(self.paths.result, content))
         self.records.completed(self.global_step)
         self._outputs.finish(preempted=False)
