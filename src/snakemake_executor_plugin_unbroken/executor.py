@@ -17,6 +17,7 @@ from snakemake_executor_plugin_unbroken.jobs import comment, job_name, label, ot
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, Judgement, judge
 from snakemake_executor_plugin_unbroken.queue import Queue
 from unbroken.errors import SlurmError
+from unbroken.slurm.client import cancel
 from unbroken.slurm.reasons import explain
 from unbroken.slurm.states import full_name, is_final
 from unbroken.slurm.submission import advice, check_extra, is_transient
@@ -208,6 +209,11 @@ class Executor(StockExecutor):  # type: ignore[misc]
                 return False
             case Action.SUCCESS:
                 self.report_job_success(info)
+            case Action.DONE:
+                if not self._take_away(info):
+                    return False
+                self.logger.info(message)
+                self.report_job_success(info)
             case Action.RESUBMIT:
                 self.logger.warning(message)
                 self._count_stall(info.job)
@@ -223,6 +229,16 @@ class Executor(StockExecutor):  # type: ignore[misc]
                 self.report_job_error(info, msg=f"{message}. ")
         self._missed.pop(info.external_jobid, None)
         return True
+
+    def _take_away(self, info: SubmittedJobInfo) -> bool:
+        """Cancel a job that waits to train a finished run again; False where it may have started already."""
+        if (info.aux or {}).get("foreign"):
+            return False
+        try:
+            cancel([info.external_jobid], waiting=True)
+        except SlurmError:
+            return False
+        return run_of(info.job)[1]
 
     def _count_stall(self, job: Any) -> None:
         advanced = run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)

@@ -17,6 +17,8 @@ class Action(Enum):
 
     WAIT = "wait"
     SUCCESS = "success"
+    DONE = "done"
+    """Success; the job itself waits to be started once more (Slurm requeued it as it ended), and is taken away."""
     RESUBMIT = "resubmit"
     """Start it again without spending one of Snakemake's retries: nothing failed."""
     RETRY = "retry"
@@ -76,6 +78,9 @@ def judge(evidence: Evidence) -> Judgement:
     if evidence.state is None:
         return Judgement(Action.SUCCESS) if finished else _unknown_to_slurm(evidence)
     if not is_final(evidence.state):
+        by_this_job = finished and evidence.run.slurm_job_id == evidence.job_id
+        if by_this_job and full_name(evidence.state) == "PENDING":
+            return Judgement(Action.DONE, "the run is finished, but Slurm has requeued its job: taken out of the queue")
         return _in_the_queue(evidence)
     if finished:
         return Judgement(Action.SUCCESS)

@@ -18,6 +18,8 @@ if [ "$1" = requeue ]; then
     if [ -e $here/refuse ]; then echo "scontrol: error: Requested operation is presently disabled" >&2; exit 1; fi
     exit 0
 fi
+if [ "$2" = config ] && [ -e $here/config ]; then cat $here/config; exit 0; fi
+if [ "$2" = partition ] && [ -e $here/partition ]; then cat $here/partition; exit 0; fi
 if [ ! -e $here/answer ]; then echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; fi
 cat $here/answer
 """
@@ -68,6 +70,25 @@ def test_a_preempted_job_is_requeued_as_the_last_act(cluster: Cluster) -> None:
     assert (then["status"], then["slurm_job_id"]) == ("preempted", "12")
     assert '"released": true' in (cluster.folder / "leases_then").read_text()
     assert '"requeued"' in (cluster.folder / "events_then").read_text()
+
+
+CONFIG = "SLURM_VERSION           = {}\nPreemptType             = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "mode", "requeues"),
+    [
+        ("24.11.5", "preempt/partition_prio", "REQUEUE", 0),  # Slurm does it; a second one would start it once more
+        ("24.11.5", "preempt/partition_prio", "CANCEL", 1),
+        ("24.11.5", "preempt/qos", "REQUEUE", 1),
+        ("22.05.8", "preempt/partition_prio", "REQUEUE", 1),
+    ],
+)
+def test_who_requeues_in_the_grace_time(cluster: Cluster, version: str, kind: str, mode: str, requeues: int) -> None:
+    (cluster.folder / "config").write_text(CONFIG.format(version, kind))
+    (cluster.folder / "partition").write_text(f"PartitionName=low\n   PreemptMode={mode} GraceTime=20\n")
+    code, _ = cluster.stop(PreemptTime="2026-01-01T00:00:00", Partition="low", Requeue="1")
+    assert (code, cluster.requeues, cluster.run.status.status) == (42, requeues, "preempted")
 
 
 def test_preempt_cancel_is_rescued_while_it_completes_c08(cluster: Cluster) -> None:

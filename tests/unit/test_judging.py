@@ -103,6 +103,13 @@ def test_nothing_is_submitted_again_while_snakemake_is_being_stopped() -> None:
     assert judge(Evidence("FAILED", PREEMPTED, False, being_stopped=True)).action is Action.FAIL
 
 
+def test_a_finished_run_whose_own_job_was_requeued_is_done() -> None:
+    own = RunStatus(status="completed", attempt=2, slurm_job_id="7")
+    assert judge(Evidence("PENDING", own, True, job_id="7")).action is Action.DONE
+    assert judge(Evidence("RUNNING", own, True, job_id="7")).action is Action.WAIT
+    assert judge(Evidence("PENDING", own, True, job_id="8")).action is Action.WAIT  # --forcerun: an old result
+
+
 def test_a_job_that_can_never_start_is_not_waited_for() -> None:
     assert judge(Evidence("PENDING", NEVER, False, pending_reason="DependencyNeverSatisfied")).action is Action.FAIL
     assert judge(Evidence("PENDING", NEVER, False, pending_reason="Resources")).action is Action.WAIT

@@ -24,6 +24,7 @@ STUCK = RunStatus(no_progress_count=2)
 PREEMPTED = SlurmView("1", "COMPLETING", preempted=True, ending=True)
 CANCELLED = SlurmView("1", "COMPLETING", ending=True)
 AT_LIMIT = SlurmView("1", "COMPLETING", ending=True, at_time_limit=True)
+IN_GRACE = SlurmView("1", preempted=True, requeued_at_its_end=True)
 REQUEUED = SlurmView("1", "COMPLETING", ending=True, requeued_already=True)
 RUNNING = SlurmView("1")
 LIMITS = Limits(max_resubmit_attempts=2, no_progress_limit=3, early_preemption_limit=5)
@@ -55,6 +56,7 @@ TABLE: list[tuple[str, End, RunStatus, Limits, SlurmView | None, Outcome]] = [
     ("42, preempted", SAVED, FRESH, LIMITS, PREEMPTED, REQUEUE),
     ("42, time limit", SAVED, FRESH, LIMITS, AT_LIMIT, REQUEUE),
     ("42, requeued by others", SAVED, FRESH, LIMITS, REQUEUED, AGAIN),
+    ("42, Slurm requeues it at its end", SAVED, FRESH, LIMITS, IN_GRACE, AGAIN),
     ("42, requeue off", SAVED, FRESH, replace(LIMITS, requeue=False), PREEMPTED, AGAIN),
     ("42, no Slurm", SAVED, FRESH, LIMITS, None, AGAIN),
     ("42 behind a shell", End(138, descendant_resumable=True, signals=USR1), FRESH, LIMITS, RUNNING, REQUEUE),

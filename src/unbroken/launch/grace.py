@@ -59,16 +59,14 @@ def warnings(needed_s: float, lead_s: float, kill_wait_s: float | None, grace_ti
 def limits_of_slurm(partition: str | None) -> tuple[float | None, float | None]:
     """KillWait and the partition's GraceTime, seconds; None where Slurm does not tell."""
     from unbroken.errors import SlurmError
+    from unbroken.slurm.client import partition as show_partition
     from unbroken.slurm.client import show_config
-    from unbroken.slurm.command import run
-    from unbroken.slurm.parse import parse_records
 
     kill_wait = grace = None
     try:
         kill_wait = _seconds(show_config().get("KillWait"))
         if partition:
-            records = parse_records(run(["scontrol", "show", "partition", partition]))
-            grace = _seconds(records[0].get("GraceTime")) if records else None
+            grace = _seconds(show_partition(partition).get("GraceTime"))
     except SlurmError as error:
         say(f"the time that Slurm leaves for a stop is unknown: {error}")
     return kill_wait, grace

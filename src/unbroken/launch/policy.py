@@ -73,6 +73,8 @@ class SlurmView:
     at_time_limit: bool = False
     requeued_already: bool = False
     """Its restart count is higher than when this attempt began: somebody else has requeued it."""
+    requeued_at_its_end: bool = False
+    """Slurm itself requeues it once it ends; asked for a requeue as well, it would start once more after success."""
 
     @property
     def cancelled(self) -> bool:
@@ -203,7 +205,8 @@ def _resumable(end: End, status: RunStatus, limits: Limits, slurm: SlurmView | N
         cause = "preempted by Slurm"
     else:
         cause = "stopped" if end.signals else "stopped by itself"
-    requeue = slurm is not None and limits.requeue and not slurm.requeued_already
+    by_slurm = slurm is not None and (slurm.requeued_already or slurm.requeued_at_its_end)
+    requeue = slurm is not None and limits.requeue and not by_slurm
     return Decision("preempted", f"{cause} ({signals}); {what}", exit_codes.RESUMABLE, requeue=requeue, changes=changes)
 
 

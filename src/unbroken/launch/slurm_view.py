@@ -9,6 +9,8 @@ from unbroken.launch.say import say
 
 _ENDING = {"COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 DEFAULT_LEAD_S = 60
+REQUEUES_IN_GRACE = (24, 11)
+"""From here on Slurm itself requeues a job that ends within its grace time (measured: 22.05 does not)."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,33 @@ def view(job: Job | None, margin_s: float) -> SlurmView | None:
         requeued = _number(answer.get("Restarts")) > job.restart_count
     else:  # not known: while it saves, a requeued job still has its old end time, a cancelled one that of now
         requeued = ending and _in_the_future(answer.get("EndTime", ""))
+    preempted = answer.get("PreemptTime", "None") not in ("None", "Unknown", "")
     return SlurmView(
         job_id=job.id,
         state=answer.get("JobState", ""),
-        preempted=answer.get("PreemptTime", "None") not in ("None", "Unknown", ""),
+        preempted=preempted,
         ending=ending,
         at_time_limit=answer.get("Reason") == "TimeLimit" or (left is not None and left <= margin_s),
         requeued_already=requeued,
+        requeued_at_its_end=preempted and not ending and _requeued_at_its_end(answer),
     )
+
+
+def _requeued_at_its_end(answer: dict[str, str]) -> bool:
+    """Whether Slurm requeues a job that ends within its grace time: seen with 24.11, and not with 22.05."""
+    from unbroken.errors import SlurmError
+    from unbroken.slurm.client import partition, show_config
+
+    try:
+        config = show_config()
+        version = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
+        if not version or (int(version[1]), int(version[2])) < REQUEUES_IN_GRACE:
+            return False
+        if config.get("PreemptType") != "preempt/partition_prio" or answer.get("Requeue") != "1":
+            return False
+        return partition(answer.get("Partition", "")).get("PreemptMode") == "REQUEUE"
+    except SlurmError:
+        return False
 
 
 def _in_the_future(stamp: str) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "accounting",
     "available",
     "cancel",
+    "partition",
     "queue",
     "requeue",
     "send_signal",
@@ -83,16 +84,23 @@ def show_config() -> dict[str, str]:
     return parse_config(run(["scontrol", "show", "config"]))
 
 
+def partition(name: str) -> dict[str, str]:
+    """What the controller knows of one partition, by Slurm's own keys."""
+    records = parse_records(run(["scontrol", "show", "partition", name]))
+    return records[0] if records else {}
+
+
 def requeue(job_id: str | int) -> None:
     """Put a running or ending job back into the queue under the same id."""
     run(["scontrol", "requeue", checked_id(job_id)])
 
 
-def cancel(job_ids: Iterable[str | int]) -> None:
-    """Cancel jobs; those that are gone already are no error."""
+def cancel(job_ids: Iterable[str | int], *, waiting: bool = False) -> None:
+    """Cancel jobs (``waiting``: only those that wait in the queue); those that are gone already are no error."""
+    only = ["--state=PENDING"] if waiting else []
     for batch in _batches([checked_id(job_id) for job_id in job_ids]):
         try:
-            run(["scancel", *batch])
+            run(["scancel", *only, *batch])
         except UnknownJob:
             continue
 
