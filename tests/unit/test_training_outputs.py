@@ -142,7 +142,7 @@ def test_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interval.time, "monotonic", lambda: clock[0])
     monkeypatch.setenv("UNBROKEN_MTBF_SECONDS", "7200")
     auto = interval.Interval("auto")
-    auto.saved(1.0)
+    auto.saved(1.0, 1.0)
     clock[0] = 119.0  # sqrt(2 * 1 s * 7200 s) = 120 s
     assert not auto.due(1)
     clock[0] = 120.0

@@ -4,6 +4,7 @@ from typing import Any
 
 DEFAULTS: dict[str, Any] = {
     "allow_world_size_change": False,
+    "async_saves": True,
     "auto_resume": True,
     "checkpoint_interval": "auto",
     "early_preemption_limit": 20,

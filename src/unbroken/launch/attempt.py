@@ -236,7 +236,8 @@ class Attempt:
         quietly(lambda: update_status(self.paths, **changes))
         event = {"completed": "run_completed", "failed": "run_failed"}.get(decision.status)
         if event:
-            quietly(lambda: append_event(self.paths, event, self.number, reason=decision.reason))
+            kind = {"failure": decision.failure} if decision.failure else {}
+            quietly(lambda: append_event(self.paths, event, self.number, reason=decision.reason, **kind))
 
 
 def _status_or(paths: RunPaths, fallback: RunStatus) -> RunStatus:

@@ -82,7 +82,8 @@ def fill(attempt: Attempt, group: Sequence[dict[str, Any]], saves_known: bool, r
         attempt.last_step = attempt.last_step if step is None else int(step)
         if event["event"] == "graceful_shutdown":
             continue  # its checkpoint has an event of its own
-        began = max(cursor, done - (_number(event, "seconds") or 0.0))
+        stall = _number(event, "stall_s")  # shorter than the save where that is written behind the training
+        began = max(cursor, done - ((_number(event, "seconds") or 0.0) if stall is None else stall))
         left = _train(attempt, cursor, began, left)
         _add(attempt, "saving", began, done)
         attempt.saves.append(done)

@@ -142,6 +142,7 @@ class _Step:
         self.epoch = batch.epoch
         if not self.fetcher.workers:
             return
+        self.session.flush()  # no worker is forked while a thread writes
         order = self.session.order(batch.epoch)
         last = min(self.plan.per_epoch, batch.index + self.plan.total_steps - batch.step)
         bounds = [

@@ -13,6 +13,7 @@ from unbroken.collection.run_dir import RunPaths
 from unbroken.collection.yaml_io import Document, dump_yaml
 from unbroken.errors import RunDirectoryError
 from unbroken.run.files import write_atomic, write_json
+from unbroken.training.async_store import AsyncStore
 from unbroken.training.checkpoint import CheckpointStore
 from unbroken.training.distributed import World
 from unbroken.training.guard import Identity
@@ -111,7 +112,7 @@ def look(request: Request, trainer: str | None, resume_from: Path | None) -> Ope
     """
     identity = Identity.of(request.config, request.seed, trainer or str(request.config.get("trainer", "command")))
     keep = Retention(*(request.count(key) for key in ("keep_last", "keep_every", "keep_best")))
-    store = CheckpointStore(request.paths, keep)
+    store = (AsyncStore if request.flag("async_saves") else CheckpointStore)(request.paths, keep)
     world = World.join()
     records = Records.of(request.paths, silent=not world.first)
     found = world.decide(lambda: discover(request.paths, store, identity, request.flag("auto_resume"), resume_from))

@@ -36,6 +36,7 @@ class Session:
         """From ``attach`` on."""
         self._found = opened.discovery.found
         self._outputs = Outputs()
+        self._finish_saves: Callable[[], None] = lambda: None
 
     @classmethod
     def open(
@@ -122,6 +123,7 @@ class Session:
         """Check the room on the disk, open the files of this attempt, say where it starts."""
         options, interval = self.request.operational, self.request.operational["checkpoint_interval"]
         self._saver = Saver(self.store, self.state, self.world, self.records, self._outputs, interval)
+        self._finish_saves = self._saver.close
         if self._found is not None and self._found.path.parent == self.store.folder:
             self._saver.stands()
         changes: dict[str, Any] = {"total_steps": self.state.plan.total_steps, "global_step": self.global_step}
@@ -211,9 +213,13 @@ class Session:
 
     def _boundary(self, save: bool) -> None:
         """A safe point: all that is counted is committed. Saves where it is due, stops where it is asked for."""
-        stop, save = self.world.any(self.flag.requested, save or self._saver.due())
-        if save and not stop and not self._saver.saved:
-            self.save()
+        saver = self._saver
+        saver.poll()
+        stop, save, broken = self.world.any(self.flag.requested, save or saver.due(), saver.broken)
+        if broken and not stop:
+            saver.flush()
+        if save and not stop and not saver.saved:
+            saver.save_periodic()
             stop = self.should_stop()
         if stop:
             self._shutdown()
@@ -226,11 +232,15 @@ class Session:
         """
         self._saver.save()
 
+    def flush(self) -> None:
+        """Wait for the save that is written behind the training; all ranks call it. Raises CheckpointError."""
+        self._saver.flush()
+
     def _shutdown(self) -> NoReturn:
         """Save what is not saved yet, record the one graceful_shutdown, end with 42."""
         if not self._saver.saved:
             self.save()
-        self.store.flush()
+        self._saver.flush()
         self._leave(saved=True)
 
     def _leave(self, saved: bool) -> NoReturn:
@@ -248,6 +258,7 @@ class Session:
         """Write result.json: the run is finished. ``metrics`` defaults to the last evaluation."""
         values = self.evaluation if metrics is None else metrics
         content = result.document(self.identity, self.global_step, values, self.state.parts, **further)
+        self._saver.flush()
         self.world.decide(lambda: write_json(self.paths.result, content))
         self.records.completed(self.global_step)
         self._outputs.finish(preempted=False)
@@ -266,6 +277,7 @@ class Session:
             if error is not None and not isinstance(error, SystemExit):
                 self.records.failed(error)
         finally:
+            self._finish_saves()
             self._outputs.close()
             self.records.release()
             self.world.leave()

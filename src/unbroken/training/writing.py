@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import mmap
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,10 +31,10 @@ class HashedFile:
         self._file = os.open(path, flags, 0o666)
         self._direct = self._set_direct(True)
         self._memory = mmap.mmap(-1, CHUNK)  # page-aligned, as O_DIRECT wants it
+        self._view = memoryview(self._memory)
         self._buffer = np.frombuffer(self._memory, dtype=np.uint8)
         self._filled = 0
         self._digest = hashlib.sha256()
-        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-hash")
         self.size = 0
 
     @property
@@ -68,22 +68,24 @@ class HashedFile:
         if self._filled > whole:
             if self._direct:
                 self._direct = self._set_direct(False)
-            rest = self._buffer[whole : self._filled]
+            rest = self._view[whole : self._filled]
             self._digest.update(rest)
             self._write_all(rest)
         os.fsync(self._file)
 
     def _put(self, count: int, keep: int = 0) -> None:
         """Hash and write the first ``count`` bytes of the buffer, side by side."""
-        chunk = self._buffer[:count]
-        hashing = self._hasher.submit(self._digest.update, chunk)
+        chunk = self._view[:count]
+        # A thread of its own each time: an executor takes no work any more when the interpreter is ending.
+        hashing = threading.Thread(target=self._digest.update, args=(chunk,), daemon=True)
+        hashing.start()
         try:
             self._write_all(chunk)
         finally:
-            hashing.result()
+            hashing.join()
         self._filled = keep
 
-    def _write_all(self, chunk: Any) -> None:
+    def _write_all(self, chunk: memoryview) -> None:
         done = 0
         while done < len(chunk):
             try:
@@ -109,7 +111,6 @@ class HashedFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hasher.shutdown()
         os.close(self._file)
 
 
@@ -123,7 +124,7 @@ def write_payload(path: Path, payload: dict[str, Any]) -> tuple[int, str]:
         before = torch.serialization.get_crc32_options()
         torch.serialization.set_crc32_options(False)  # the sidecar's SHA-256 says more, and this one is slow
         try:
-            torch.save(payload, file)
+            torch.save(payload, file)  # type: ignore[arg-type]
         except RuntimeError as error:  # torch wraps an OSError of the file in its own writer's error
             cause = error.__context__ if isinstance(error.__context__, OSError) else None
             raise cause or error from error
