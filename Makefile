@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 APT := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: help run test test-fast test-slurm lint format bench bench-quick soak cluster-up cluster-down clean
+.PHONY: help run test test-fast test-slurm lint format bench bench-quick screens soak cluster-up cluster-down clean
 
 help:  ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ bench: $(READY)  ## every figure of docs/performance.md
 
 bench-quick: $(READY)  ## the same with fewer and smaller rounds
 	python -m benchmarks --quick
+
+screens: $(READY) browser  ## make the pictures of docs/screens anew
+	python docs/make_screens.py
 
 MINUTES ?= 10
 soak: $(READY)  ## a fault campaign on the test cluster, MINUTES=10

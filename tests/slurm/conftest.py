@@ -11,7 +11,7 @@ from .cluster import Cluster, ClusterUnavailable
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them on one worker of pytest-xdist, one after the other: they share the cluster and wait most of the time."""
+    """All of them on one worker of pytest-xdist, in turn: they share the cluster and wait most of the time."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.xdist_group("slurm"))

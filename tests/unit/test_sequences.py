@@ -15,7 +15,7 @@ from unbroken.errors import CollectionError
 def test_counter_numbers_are_uniform_and_addressed() -> None:
     address = np.arange(20_000)
     drawn = counter.uniform(3, address)
-    assert 0 <= drawn.min() and drawn.max() < 1
+    assert drawn.min() >= 0 and drawn.max() < 1
     assert abs(drawn.mean() - 0.5) < 0.01 and abs(drawn.var() - 1 / 12) < 0.005
     assert (counter.uniform(3, address[5:9]) == drawn[5:9]).all()
     assert (counter.uniform(4, address) != drawn).all()
