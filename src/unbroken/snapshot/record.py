@@ -116,7 +116,9 @@ class AttemptCode:
         return environment
 
     def record(self) -> None:
-        """Begin to look at the code, beside the training."""
+        """Begin to look at the code, beside the training; not in a drill, whose scratch runs nobody reads again."""
+        if os.environ.get("UNBROKEN_DRILL"):
+            return
         self._thread = threading.Thread(target=self._record, daemon=True)
         self._thread.start()
 
