@@ -56,9 +56,9 @@ def check_purged(project: SlurmProject, cluster: Cluster) -> None:
     snakemake = project.begin()
     preempted = project.holding("preempted")
     cluster.preempt(project.job("preempted"))
-    if "huge" in project.slugs:
-        project.said("PartitionConfig")
-        cluster.cancel(project.submitted("huge"))
+    if "long" in project.slugs:
+        project.said("PartitionTimeLimit")
+        cluster.cancel(project.submitted("long"))
     project.holding("preempted", starts=2)
     (preempted / "release").touch()
     assert project.finish(snakemake, 240) == 1, project.log()
@@ -100,7 +100,7 @@ def call(tmp_path_factory: pytest.TempPathFactory, strict: Cluster) -> Iterator[
     purged_runs(project)
     for slug, (resources, _) in REFUSED.items():
         project.add(slug, config={"steps": 2}, resources=resources)
-    project.add("huge", config={"steps": 2}, resources={"cpus_per_task": 1000})
+    project.add("long", config={"steps": 2}, resources={"slurm_partition": "short", "runtime": 10})
     # sacctmgr knows nothing of the account (it stands for another, or users may not ask): Slurm is asked, not it.
     project.add("proxy", config={"steps": 2}, resources={"slurm_account": "unbroken"})
     project.wrap("sacctmgr", "echo 'sacctmgr: error: Access denied' >&2; exit 1")
@@ -129,7 +129,8 @@ def test_what_slurm_refuses_is_said_once_with_the_key_to_change(call: SlurmProje
 
 
 def test_a_job_that_slurm_takes_and_cannot_start_is_said(call: SlurmProject) -> None:
-    assert call.log().count("waits because it breaks some limit of its partition (PartitionConfig)") == 1
+    message = "waits because its time limit is longer than its partition allows (PartitionTimeLimit)"
+    assert call.log().count(message) == 1
 
 
 def test_a_proxy_account_is_slurms_to_judge(call: SlurmProject) -> None:
