@@ -19,9 +19,10 @@ help:  ## what each target does
 # Compiled bytecode: without it every start of Snakemake costs some five seconds more.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { [ -n "$(ROOT)" ] && apt-get update -qq && $(APT) python3-venv; }
-	$(PYTHON) -m venv $(VENV)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pip install --quiet --compile -c constraints.txt torch==2.13.0 -e '.[dev]'
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q src
+	@echo 'Setting up $(VENV): a minute or two ...'
+	@$(PYTHON) -m venv $(VENV)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pip install -qq --compile -c constraints.txt torch==2.13.0 -e '.[dev]'
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q src
 	@touch $@
 
 run: $(READY)  ## train the demo collection here, print its summary, write its report

@@ -68,7 +68,7 @@ while epoch < config["epochs"]:
         if stop:
             sys.exit(42)  # saved, start me again
     epoch, batch = epoch + 1, 0
-    print(f"epoch {epoch}: loss {loss.item():.4f}", flush=True)
+    print(f"epoch {epoch} done", flush=True)  # no loss here: resumed at an epoch's end, this one had no batch
 
 save()
 with torch.no_grad():

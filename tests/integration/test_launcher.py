@@ -50,6 +50,23 @@ def test_a_finished_run_is_not_trained_again_c27(run: Run) -> None:
     assert run.file("starts") == "x\n"
 
 
+def test_a_finished_run_that_is_started_again_in_the_same_call_keeps_its_result(run: Run) -> None:
+    """Requeued between its result and its end: the Snakemake in the job has deleted the result by then."""
+    run.environment["UNBROKEN_CALL_ID"] = "call-1"
+    run.bash("echo x >> $UNBROKEN_RUN_DIR/starts; " + WRITE_RESULT)
+    assert run.run()[0] == 0
+    result = run.paths.result.read_bytes()
+    run.paths.result.unlink()
+    code, said = run.run()
+    assert code == 0 and "finished already" in said
+    assert run.paths.result.read_bytes() == result
+    assert (run.file("starts"), run.status.status, run.status.attempt) == ("x\n", "completed", 1)
+    run.paths.result.unlink()  # by a person, who wants it made anew
+    run.environment["UNBROKEN_CALL_ID"] = "call-2"
+    assert run.run()[0] == 0
+    assert run.file("starts") == "x\nx\n"
+
+
 def test_another_identity_is_refused_and_nothing_written(run: Run) -> None:
     run.bash(WRITE_RESULT)
     assert run.run()[0] == 0

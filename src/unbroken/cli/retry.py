@@ -31,4 +31,5 @@ def command(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
         return
     allow_retry(ref.paths)
     was = f"was {before.status}" + (f": {before.reason}" if before.reason else "")
-    typer.echo(f"{ref} {was}. It may be trained again, from step {before.global_step}: {start_command(ref)}")
+    place = f"step {before.global_step}" if before.global_step else "its last checkpoint, if it saved one"
+    typer.echo(f"{ref} {was}. It may be trained again, from {place}: {start_command(ref)}")

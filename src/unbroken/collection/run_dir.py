@@ -57,6 +57,11 @@ class RunPaths:
         return self.root / "result.json"
 
     @property
+    def kept_result(self) -> Path:
+        """The launcher's copy of result.json, which Snakemake deletes before it starts a job of the run again."""
+        return self.root / ".result.json"
+
+    @property
     def wandb_id(self) -> Path:
         return self.root / "wandb_run_id.txt"
 

@@ -89,6 +89,21 @@ def write_config(paths: RunPaths, spec: Spec) -> None:
         write_json(paths.identity, spec.identity)
 
 
+def is_finished(paths: RunPaths, status: RunStatus, call_id: str | None) -> bool:
+    """Whether the result of a completed run is there, or can be put back.
+
+    A job that Slurm requeues in the moment between the result and its end finds the result deleted: the Snakemake in
+    it makes room for the outputs of what it starts. In the same call that is never meant as "train it again".
+    """
+    os.listdir(paths.root)  # a network file system looks again
+    if paths.result.exists():
+        return True
+    if call_id is None or status.call_id != call_id or not paths.kept_result.exists():
+        return False
+    write_atomic(paths.result, paths.kept_result.read_bytes())
+    return True
+
+
 def load_status(paths: RunPaths) -> RunStatus:
     """run_status.json; a torn or foreign one is set aside, said, and replaced by what the logs still tell."""
     try:

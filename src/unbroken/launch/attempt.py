@@ -18,7 +18,7 @@ from unbroken.launch.tee import Tee
 from unbroken.launch.watch import Heartbeat, Watch, Watched
 from unbroken.run import lease as leases
 from unbroken.run.events import append_event, read_events
-from unbroken.run.files import utc_now
+from unbroken.run.files import utc_now, write_atomic
 from unbroken.run.status import RunStatus, update_status
 from unbroken.snapshot.record import AttemptCode
 
@@ -48,12 +48,10 @@ class Attempt:
         paths, spec = self.paths, self.spec
         known = admission.check_identity(paths, spec)
         status = admission.load_status(paths)
-        if known and status.status == "completed":
-            os.listdir(paths.root)  # a network file system looks again
-            if paths.result.exists():
-                say(f"{spec.name} is finished already")
-                return exit_codes.COMPLETED, None
         call_id = os.environ.get("UNBROKEN_CALL_ID") or None
+        if known and status.status == "completed" and admission.is_finished(paths, status, call_id):
+            say(f"{spec.name} is finished already")
+            return exit_codes.COMPLETED, None
         status = self._judge_lost(status)
         admission.refuse_failed(paths, spec, status, call_id)
         admission.write_config(paths, spec)
@@ -234,6 +232,8 @@ class Attempt:
     def _record(self, decision: Decision, exit_code: int | None, extra: dict[str, Any]) -> None:
         changes = {**admission.status_changes(decision, exit_code), **extra}
         quietly(lambda: update_status(self.paths, **changes))
+        if decision.status == "completed":
+            quietly(lambda: write_atomic(self.paths.kept_result, self.paths.result.read_bytes()))
         event = {"completed": "run_completed", "failed": "run_failed"}.get(decision.status)
         if event:
             kind = {"failure": decision.failure} if decision.failure else {}

@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
     if "-h" in arguments or "--help" in arguments:
         print(USAGE)
         return exit_codes.COMPLETED
+    paths = None
     try:
         paths, spec = _read(arguments)
         return _attempt(paths, spec)
@@ -31,7 +32,9 @@ def main(arguments: list[str]) -> int:
         say(str(error))
         return error.exit_code
     except OSError as error:
-        say(f"{error.filename or 'the run directory'}: {error.strerror or error}")
+        # A failed write names no file: the run directory is where everything is written.
+        where = error.filename or (paths.root if paths else "the launch spec")
+        say(f"{where}: {error.strerror or error}; mend that, then start the run again")
         return exit_codes.FAILED
 
 

@@ -65,7 +65,8 @@ def _waiting(evidence: Evidence) -> Verdict | None:
     sentence = f"{evidence.name}: {job} {verb} because {reason.words} ({reason.code})."
     status = evidence.status
     if status and status.status == "preempted":
-        sentence += f" Its last attempt ended: {status.reason}; it goes on from step {status.global_step}."
+        place = f"step {status.global_step}" if status.global_step else "its last checkpoint, if it saved one"
+        sentence += f" Its last attempt ended: {status.reason}; it goes on from {place}."
     expected = (evidence.job or {}).get("StartTime", "")
     if kind == "pending" and expected[:1].isdigit():
         sentence += f" Slurm expects to start it at {expected}."
@@ -82,7 +83,7 @@ def _running(evidence: Evidence) -> Verdict | None:
         return None
     written = evidence.status.status if evidence.status else None
     if written in {"failed", "preempted"} and not evidence.lease and evidence.about_run and not ending:
-        return None  # the launcher has ended and Slurm has not noticed yet: what it wrote is newer
+        return _starting_again(evidence) if _requeued_since(evidence) else None
     status = evidence.status
     sentence = f"{evidence.name}: it is running"
     if evidence.job:
@@ -96,6 +97,16 @@ def _running(evidence: Evidence) -> Verdict | None:
     if status and status.total_steps:
         sentence += f", {status.global_step} of {status.total_steps} steps saved"
     return Verdict("running", sentence + ".", fix="Nothing to do.")
+
+
+def _requeued_since(evidence: Evidence) -> bool:
+    """Slurm has started the job again since the launcher wrote; else the launcher's word is newer than Slurm's."""
+    restarts = (evidence.job or {}).get("Restarts", "")
+    return bool(evidence.status and restarts.isdigit() and int(restarts) > evidence.status.restart_count)
+
+
+def _starting_again(evidence: Evidence) -> Verdict:
+    return Verdict("running", f"{evidence.name}: job {evidence.job_id} is starting it again.", fix="Nothing to do.")
 
 
 def _written_down(evidence: Evidence) -> Verdict | None:
