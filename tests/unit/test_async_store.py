@@ -68,7 +68,7 @@ def at_place(place: str, act: Callable[[], None]) -> None:
     if place in STAGES:
         checkpoint._stage = lambda now: act() if now == place else None
         return
-    name = "_put" if place == INSIDE[0] else "finish"
+    name = "_hand_over" if place == INSIDE[0] else "finish"
     real = getattr(writing.HashedFile, name)
 
     def acting(self: Any, *arguments: Any) -> None:
@@ -157,7 +157,7 @@ def test_kill_9_at_every_stage_of_a_background_save(tmp_path: Path, place: str, 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("place", ["payload", *INSIDE, "sidecar written", "previous replaced"])
 def test_a_full_disk_in_the_background_is_raised_at_the_next_call(tmp_path: Path, place: str, number: int) -> None:
-    real = checkpoint._stage, writing.HashedFile._put, writing.HashedFile.finish
+    real = checkpoint._stage, writing.HashedFile._hand_over, writing.HashedFile.finish
     store = AsyncStore(RunPaths(tmp_path))
     for step in (1, 2):
         begin(store, step)
@@ -177,7 +177,7 @@ def test_a_full_disk_in_the_background_is_raised_at_the_next_call(tmp_path: Path
             begin(store, 4)
         assert not store.broken
     finally:
-        checkpoint._stage, writing.HashedFile._put, writing.HashedFile.finish = real
+        checkpoint._stage, writing.HashedFile._hand_over, writing.HashedFile.finish = real
     assert newest(tmp_path) == 2
     begin(store, 5)
     store.flush()

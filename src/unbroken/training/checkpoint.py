@@ -68,12 +68,7 @@ class CheckpointStore:
         try:
             _stage("start")
             self.folder.mkdir(parents=True, exist_ok=True)
-            _stage("payload")
-            size, digest = write_payload(fresh, payload)
-            _stage("payload written")
-            sidecar = {"schema_version": SCHEMA_VERSION, **note, "bytes": size, "sha256": digest}
-            sidecar |= {"torch": str(torch.__version__), "saved_at": utc_now()}
-            _write_durable(fresh_note, (json.dumps(sidecar, indent=2) + "\n").encode())
+            sidecar = _write_pair(fresh, fresh_note, payload, note)
             _stage("sidecar written")
             self._rotate(last, previous)
             os.replace(fresh, last)
@@ -190,6 +185,20 @@ class CheckpointStore:
             beside = own.with_name(own.name + ".mend")
             _write_durable(beside, (json.dumps(sidecar, indent=2) + "\n").encode())
             os.replace(beside, own)
+
+
+def _write_pair(path: Path, beside: Path, payload: dict[str, Any], note: dict[str, Any]) -> dict[str, Any]:
+    """The payload and its sidecar, both durable; the disk is waited for once, not twice. Returns the sidecar."""
+    sidecar = {"schema_version": SCHEMA_VERSION, **note}
+
+    def describe(size: int, digest: str) -> None:
+        _stage("payload written")
+        sidecar.update(bytes=size, sha256=digest, torch=str(torch.__version__), saved_at=utc_now())
+        _write_durable(beside, (json.dumps(sidecar, indent=2) + "\n").encode())
+
+    _stage("payload")
+    write_payload(path, payload, describe)
+    return sidecar
 
 
 def _write_durable(path: Path, content: bytes) -> None:

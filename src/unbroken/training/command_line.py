@@ -1,10 +1,14 @@
 """The command line that the built-in trainers share."""
 
 import argparse
+import contextlib
+import os
 import sys
+import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
+from unbroken import exit_codes
 from unbroken.errors import UnbrokenError
 
 
@@ -45,6 +49,27 @@ def session_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
         name: getattr(arguments, name)
         for name in ("run_dir", "config", "seed", "ckpt_dir", "resume_from", "auto_resume", "checkpoint_interval")
     }
+
+
+def leave(main: Callable[[], int | None]) -> NoReturn:
+    """Call a trainer and end the process with its exit code, at once.
+
+    The run directory is complete by then. Taking the interpreter and torch apart takes over a second, which after a
+    signal belongs to the time that Slurm leaves.
+    """
+    code = exit_codes.FAILED
+    try:
+        code = run(main)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else exit_codes.COMPLETED if end.code is None else code
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def run(main: Callable[[], int | None]) -> int:

@@ -1,7 +1,7 @@
 """A file that is hashed while it is written, past the page cache where the file system allows it.
 
-O_DIRECT saves a copy through the kernel and keeps the node's memory for the trainers; the hash of a chunk is made in
-another thread while the disk takes the chunk, so it costs next to nothing.
+Three things at once: this thread fills a buffer, one writes the buffer before it, one hashes it. O_DIRECT saves a copy
+through the kernel and keeps the node's memory for the trainers.
 """
 
 import errno
@@ -9,7 +9,9 @@ import fcntl
 import hashlib
 import mmap
 import os
+import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,43 +19,90 @@ from typing import Any
 import numpy as np
 import torch
 
-CHUNK = 8 << 20
+CHUNK = 4 << 20
 """Bytes written at once; a multiple of every block size."""
+BUFFERS = 4
+LONG = 1 << 20
 _BLOCK = 4096
 _NO_DIRECT = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
+class _Buffer:
+    """Memory for one chunk, on a page boundary as O_DIRECT wants it."""
+
+    def __init__(self) -> None:
+        memory = mmap.mmap(-1, CHUNK)
+        self.view = memoryview(memory)
+        self.array = np.frombuffer(memory, dtype=np.uint8)
+        self.filled = 0
+        self.users = threading.Semaphore(2)
+        """The thread that writes and the one that hashes; both are free of it when it may be filled."""
+
+
+def _copy(buffer: _Buffer, piece: memoryview) -> None:
+    """Append to a buffer. A long piece by NumPy, which lets the training go on meanwhile; a short one is quicker so."""
+    first, end = buffer.filled, buffer.filled + len(piece)
+    if len(piece) < LONG:
+        buffer.view[first:end] = piece
+    else:
+        np.copyto(buffer.array[first:end], np.frombuffer(piece, dtype=np.uint8))
+
+
+class _Worker(threading.Thread):
+    """Does one thing with each buffer, in order. After an error it takes them and does nothing."""
+
+    def __init__(self, name: str, action: Callable[[memoryview], Any]) -> None:
+        super().__init__(name=f"checkpoint-{name}", daemon=True)
+        self._action = action
+        self._buffers: queue.SimpleQueue[_Buffer | None] = queue.SimpleQueue()
+        self.error: BaseException | None = None
+        self.start()
+
+    def take(self, buffer: _Buffer | None) -> None:
+        """One more buffer to work on; None ends the thread."""
+        self._buffers.put(buffer)
+
+    def run(self) -> None:
+        while (buffer := self._buffers.get()) is not None:
+            try:
+                if self.error is None:
+                    self._action(buffer.view[: buffer.filled])
+            except BaseException as error:  # raised by the thread that saves
+                self.error = error
+            buffer.users.release()
+
+
 class HashedFile:
-    """Open for writing, from the start to the end, once. ``finish`` makes it durable."""
+    """Open for writing, from the start to the end, once. ``finish`` hands over all of it, ``sync`` makes it durable."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o666)
         self._direct = self._set_direct(True)
-        self._memory = mmap.mmap(-1, CHUNK)  # page-aligned, as O_DIRECT wants it
-        self._view = memoryview(self._memory)
-        self._buffer = np.frombuffer(self._memory, dtype=np.uint8)
-        self._filled = 0
         self._digest = hashlib.sha256()
+        self._workers = (_Worker("writer", self._write_all), _Worker("hasher", self._digest.update))
+        self._buffers = [_Buffer()]
+        self._turn = 0
+        self._current = self._free()
         self.size = 0
 
     @property
     def sha256(self) -> str:
-        """Of everything written, in hex."""
+        """Of everything written, in hex; after ``finish``."""
         return self._digest.hexdigest()
 
     def write(self, data: Any) -> int:
-        """Take all of ``data``; raises OSError where the disk does not."""
-        source = np.frombuffer(data, dtype=np.uint8)
+        """Take all of ``data``; raises OSError where the disk does not take what came before."""
+        source = memoryview(data).cast("B")
         taken = 0
         while taken < len(source):
-            count = min(CHUNK - self._filled, len(source) - taken)
-            # NumPy lets other threads run meanwhile: training goes on while a background save copies.
-            np.copyto(self._buffer[self._filled : self._filled + count], source[taken : taken + count])
-            self._filled += count
+            buffer = self._current
+            count = min(CHUNK - buffer.filled, len(source) - taken)
+            _copy(buffer, source[taken : taken + count])
+            buffer.filled += count
             taken += count
-            if self._filled == CHUNK:
-                self._put(CHUNK)
+            if buffer.filled == CHUNK:
+                self._hand_over()
         self.size += taken
         return taken
 
@@ -61,31 +110,49 @@ class HashedFile:
         """For torch.save; nothing is to be done before ``finish``."""
 
     def finish(self) -> None:
-        """Write what is left, wait until the disk has all of it. Raises OSError."""
-        whole = self._filled // _BLOCK * _BLOCK
-        if whole:
-            self._put(whole, self._filled)
-        if self._filled > whole:
-            if self._direct:
-                self._direct = self._set_direct(False)
-            rest = self._view[whole : self._filled]
-            self._digest.update(rest)
-            self._write_all(rest)
+        """Write what is left. Raises OSError."""
+        self._hand_over()
+        for worker in self._workers:
+            worker.take(None)
+            worker.join()
+        self._raise()
+
+    def sync(self) -> None:
+        """Wait until the disk has it. Raises OSError."""
         os.fsync(self._file)
 
-    def _put(self, count: int, keep: int = 0) -> None:
-        """Hash and write the first ``count`` bytes of the buffer, side by side."""
-        chunk = self._view[:count]
-        # A thread of its own each time: an executor takes no work any more when the interpreter is ending.
-        hashing = threading.Thread(target=self._digest.update, args=(chunk,), daemon=True)
-        hashing.start()
-        try:
-            self._write_all(chunk)
-        finally:
-            hashing.join()
-        self._filled = keep
+    def _hand_over(self) -> None:
+        """The current buffer to both workers, and the next one to fill."""
+        for worker in self._workers:
+            worker.take(self._current)
+        self._current = self._free()
+        self._raise()
+
+    def _free(self) -> _Buffer:
+        """A buffer that nobody uses any more."""
+        if self._turn == len(self._buffers) < BUFFERS:
+            self._buffers.append(_Buffer())
+        buffer = self._buffers[self._turn % BUFFERS]
+        self._turn += 1
+        for _ in range(2):
+            buffer.users.acquire()
+        buffer.filled = 0
+        return buffer
+
+    def _raise(self) -> None:
+        for worker in self._workers:
+            if worker.error is not None:
+                raise worker.error
 
     def _write_all(self, chunk: memoryview) -> None:
+        """Whole blocks past the page cache, the rest of the last chunk through it."""
+        whole = len(chunk) // _BLOCK * _BLOCK
+        self._put(chunk[:whole])
+        if whole < len(chunk):
+            self._direct = self._direct and self._set_direct(False)
+            self._put(chunk[whole:])
+
+    def _put(self, chunk: memoryview) -> None:
         done = 0
         while done < len(chunk):
             try:
@@ -111,11 +178,17 @@ class HashedFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for worker in self._workers:
+            worker.take(None)
+            worker.join()
         os.close(self._file)
 
 
-def write_payload(path: Path, payload: dict[str, Any]) -> tuple[int, str]:
-    """Save ``payload`` as ``torch.load(weights_only=True)`` reads it; (bytes, SHA-256 in hex).
+def write_payload(path: Path, payload: dict[str, Any], before_sync: Callable[[int, str], None]) -> None:
+    """Save ``payload`` durably, as ``torch.load(weights_only=True)`` reads it.
+
+    Args:
+        before_sync: gets size and SHA-256 (hex) when all is written; what it makes durable goes with the same wait.
 
     Raises:
         OSError: the disk does not take it.
@@ -131,4 +204,5 @@ def write_payload(path: Path, payload: dict[str, Any]) -> tuple[int, str]:
         finally:
             torch.serialization.set_crc32_options(before)
         file.finish()
-        return file.size, file.sha256
+        before_sync(file.size, file.sha256)
+        file.sync()

@@ -5,6 +5,6 @@ from unbroken.training import preemption
 if __name__ == "__main__":
     preemption.install()
     from unbroken.trainers.entangled.main import main
-    from unbroken.training.command_line import run
+    from unbroken.training.command_line import leave
 
-    raise SystemExit(run(main))
+    leave(main)
