@@ -4,18 +4,18 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.harness import Figure, absolute, median
-from benchmarks.options import Options
-from benchmarks.processes import ROOT
 from tests.slurm.cluster import Cluster
 from tests.slurm.workflow import SlurmProject
 
+from benchmarks.harness import Figure, absolute, median
+from benchmarks.options import Options
+from benchmarks.processes import ROOT
+
 STAGES = (
-    ("batch script to Snakemake (slurm-jobstep)", "--executor slurm-jobstep"),
-    ("to the Snakemake that runs the rule", "--executor local"),
-    ("to srun", "srun "),
-    ("to the launcher", "unbroken.launch"),
-    ("to the trainer", "first_line.py"),
+    ("batch script to Snakemake", "-m snakemake"),
+    ("Snakemake to srun", "srun "),
+    ("srun to the launcher", "-m unbroken.launch"),
+    ("launcher to the trainer", "first_line.py"),
 )
 """(what, a piece of the command line of the process whose start ends it)."""
 
@@ -53,12 +53,14 @@ def _bare_srun(cluster: Cluster, folder: Path) -> float:
 
 def _stages(found: list[dict[str, object]]) -> dict[str, float]:
     parts: dict[str, list[float]] = {name: [] for name, _ in STAGES}
+    parts["CPU time of the job by then"] = []
     for one in found:
         processes: list[tuple[float, str]] = one["processes"]  # type: ignore[assignment]
         before = processes[0][0]
         for name, piece in STAGES:
-            starts = [start for start, command in processes if piece in command and start >= before]
+            starts = [start for start, command in processes if piece in command[: len(piece) + 200]]
             if starts:
                 parts[name].append(starts[0] - before)
                 before = starts[0]
+        parts["CPU time of the job by then"].append(one["cpu_s"])  # type: ignore[arg-type]
     return {name: median(values) for name, values in parts.items() if values}

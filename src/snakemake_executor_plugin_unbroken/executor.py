@@ -92,6 +92,12 @@ class Executor(StockExecutor):  # type: ignore[misc]
         finally:
             self._naming.job_name = None
 
+    def format_job_exec(self, job: Any) -> str:
+        """What the job runs: a rule that brings its own `srun` (mpi present and false) needs one Snakemake, not two."""
+        call = str(super().format_job_exec(job))
+        brings_srun = "mpi" in job.resources.keys() and not job.resources.get("mpi")  # noqa: SIM118
+        return call.replace("--executor slurm-jobstep ", "") if brings_srun else call
+
     def _wait_for(self, job: Any, job_id: str, **aux: Any) -> None:
         """Watch a Slurm job that we have not submitted."""
         info = SubmittedJobInfo(job, external_jobid=job_id, aux={"slurm_logfile": None, **aux})

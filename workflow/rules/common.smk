@@ -157,6 +157,14 @@ def launch_step(wildcards, input, threads, resources):
 
 PYTHON = shlex.quote(sys.executable)
 IN_SLURM_JOB = bool(workflow.remote_exec and os.environ.get("SLURM_JOB_ID"))
+OF_THE_ALLOCATION = ("JOB_ID", "JOBID", "CLUSTER_NAME", "SUBMIT_DIR", "SUBMIT_HOST")
+
+if IN_SLURM_JOB:
+    # What sbatch sets for its own step would silently become options of ours.
+    for variable in list(os.environ):
+        own = variable.startswith("SLURM_") and variable[6:] not in OF_THE_ALLOCATION
+        if own or variable.startswith(("SRUN_", "SBATCH_")):
+            del os.environ[variable]
 
 
 def starts_elsewhere(slug):
