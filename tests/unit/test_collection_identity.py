@@ -65,7 +65,9 @@ def test_agrees_with_an_independent_implementation(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), {1: 2}, {"a": {None: 1}}, {1, 2}, b"x", object()], ids=lambda value: type(value).__name__
+    "value",
+    [float("nan"), float("inf"), {1: 2}, {"a": {None: 1}}, {1, 2}, b"x", object()],
+    ids=lambda value: type(value).__name__,
 )
 def test_refuses_what_has_no_form(value: Any) -> None:
     with pytest.raises(ValueError):
