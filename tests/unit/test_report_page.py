@@ -24,7 +24,6 @@ def no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unbroken.report.jobs.client.available", lambda command: False)
 
 
-
 class Checker(HTMLParser):
     """Collects elements and complains about unbalanced ones."""
 
