@@ -87,8 +87,9 @@ def test_every_run_is_preempted_thrice_and_ends_in_the_same_bits(
         assert_same_bits(run / "checkpoints" / "last.pt", other / "checkpoints" / "last.pt")
         events = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
         assert events.count("graceful_shutdown") == events.count("resumed") == 3
-        # Without a grace time Slurm requeues by itself; the launcher sees it and keeps out of it.
-        assert events.count("requeued") == 2 and status_of(run)["restart_count"] == 3
+        # Where Slurm requeues by itself (without a grace time; 24.11 always) the launcher sees it and keeps out of it.
+        by_launcher = 2 if cluster.version < (24, 11) else 1
+        assert events.count("requeued") == by_launcher and status_of(run)["restart_count"] == 3
     summaries = [(project.folder / "results/camels/summary.csv").read_bytes() for project in (interrupted, undisturbed)]
     assert summaries[0] == summaries[1]
     assert "Trying to restart" not in interrupted.log()

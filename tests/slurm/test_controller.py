@@ -27,9 +27,9 @@ def test_sigkill_then_ctrl_c_then_sigterm(tmp_path: Path, cluster: Cluster, ctrl
     project = SlurmProject(tmp_path, cluster)
     for slug in ("first", "second"):
         project.add_held(slug, f"--nodelist={cluster.nodes[0]}", resources={"cpus_per_task": 4})
-    # The node is full: these wait in the queue.
+    # The node is full when their time comes: these wait in the queue.
     for slug in ("third", "fourth"):
-        project.add_held(slug, f"--nodelist={cluster.nodes[0]} --nice=1000", resources={"cpus_per_task": 4})
+        project.add_held(slug, f"--nodelist={cluster.nodes[0]} --begin=now+30", resources={"cpus_per_task": 4})
     try:
         _four_calls(project, cluster)
     finally:
