@@ -22,7 +22,7 @@ def facts(folder: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": version("torch"),
         "snakemake": version("snakemake"),
-        "slurm": _output(["sinfo", "--version"]),
+        "slurm": _output(["slurmd", "-V"]),
         "gpu": "none",
         "niceness": os.nice(0),
         "load_average": [round(value, 1) for value in os.getloadavg()],

@@ -26,8 +26,8 @@ class Regression:
     fingerprint = ""
     augments = False
 
-    def __init__(self, width: int, records: int, trace: Path | None = None) -> None:
-        self.width, self.records = width, records
+    def __init__(self, width: int, records: int, trace: Path | None = None, dropout: float = 0.0) -> None:
+        self.width, self.records, self.dropout = width, records, dropout
         generator = torch.Generator().manual_seed(11)
         self.x = torch.randn(records, 64, generator=generator)
         self.y = self.x.sum(dim=1, keepdim=True).sin()
@@ -36,7 +36,10 @@ class Regression:
 
     def build(self, device: torch.device) -> Parts:
         width = self.width
-        model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+        layers = [nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)]
+        if self.dropout:
+            layers.insert(2, nn.Dropout(self.dropout))
+        model = nn.Sequential(*layers)
         return Parts(model, torch.optim.Adam(model.parameters(), lr=1e-3))
 
     def fetch(self, records: torch.Tensor, epoch: int) -> Any:

@@ -38,7 +38,7 @@ def main() -> None:
         if session.finished:
             return
         config = session.config
-        task = Paced(config["width"], config["records"], session.paths.root / "trace.txt")
+        task = Paced(config["width"], config["records"], session.paths.root / "trace.txt", config.get("dropout", 0))
         task.pace_s = config.get("pace_s", 0.0)
         train(task, session, Settings.of(config))
 
