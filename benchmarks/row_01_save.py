@@ -60,7 +60,7 @@ def measure(options: Options) -> list[Figure]:
         ours()
         floor = direct_writer(options.folder / "direct.bin", store.paths.last.stat().st_size)
         plain = options.folder / "plain.pt"
-        rounds = options.rounds(9, 5)
+        rounds = options.rounds(9, 3)
         figures.append(compare(1, f"durable save, {megabytes} MB", goal, ours, floor, rounds))
         figures.append(
             compare(

@@ -49,7 +49,7 @@ def measure(options: Options) -> list[Figure]:
     folder = options.folder / "loop"
     folder.mkdir()
     width, steps = 768, options.rounds(300, 120)
-    rounds = options.rounds(15, 7)
+    rounds = options.rounds(15, 5)
     plain = compare(
         3, "our loop, no saves", 1.01,
         lambda: our_loop(folder, width, steps), lambda: their_loop(folder, width, steps), rounds,
@@ -75,7 +75,7 @@ def _with_saves(folder: Path, width: int, steps: int, step_s: float, own_s: floa
     every = max(steps // 4, 2)
     saves = (steps - 1) // every
     costs = []
-    for _ in range(options.rounds(9, 5)):
+    for _ in range(options.rounds(9, 3)):
         without, with_saves = (our_loop(folder, width, steps, interval).wall for interval in (0, every))
         costs.append((with_saves - without) * (steps - WARM_STEPS) / saves)
     cost = max(median(costs), 0.0)

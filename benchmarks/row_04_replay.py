@@ -35,7 +35,7 @@ def measure(options: Options) -> list[Figure]:
     figures = []
     for number, goal in ((signal.SIGTERM, 0), (signal.SIGKILL, CONFIG["checkpoint_interval"])):
         generator = random.Random(int(number))
-        rounds = options.rounds(6, 2)
+        rounds = options.rounds(6, 1)
         counts = [replayed(options.folder / f"{number.name}_{n}", number, generator) for n in range(rounds)]
         name = f"batches replayed after {number.name} (the worst of {rounds})"
         figure = Figure(4, name, max(counts), float(goal), "batches", min(counts), max(counts), rounds=rounds)

@@ -33,7 +33,7 @@ def measure(options: Options) -> list[Figure]:
     def floor() -> Sample:
         return timed(lambda: store.save(content, {"global_step": 1}))
 
-    return [compare(5, "signal to exit, less the effective batch", 1.2, ours, floor, options.rounds(9, 4))]
+    return [compare(5, "signal to exit, less the effective batch", 1.2, ours, floor, options.rounds(9, 3))]
 
 
 def stop(folder: Path) -> Sample:

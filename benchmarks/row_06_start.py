@@ -50,4 +50,4 @@ def measure(options: Options) -> list[Figure]:
     def floor() -> Sample:
         return timed_process([sys.executable, "-c", program], env=environment)[0]
 
-    return [compare(6, "trainer's start to its first new step", 1.15, ours, floor, options.rounds(11, 5))]
+    return [compare(6, "trainer's start to its first new step", 1.15, ours, floor, options.rounds(11, 3))]

@@ -28,9 +28,10 @@ from tests.workflow.project import status_of, wait_for  # noqa: E402
 
 OUT = ROOT / "docs" / "screens"
 WIDTH = 110
+SCRATCH = "unbroken-screens-"
 
 
-def run_on_terminal(argv: list[str], project: SlurmProject, seconds: float = 120) -> str:
+def run_on_terminal(argv: list[str], project: SlurmProject, seconds: float = 200) -> str:
     """What a command prints on a terminal of WIDTH columns, colours included."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 60, WIDTH, 0, 0))
@@ -57,7 +58,7 @@ def picture(name: str, command: str, text: str) -> None:
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), color_system="truecolor")  # noqa: SIM115
     console.print(Text("$ ", "bold green") + Text(command, "bold"))
     console.print(Text.from_ansi(text.rstrip()))
-    assert str(ROOT) not in text and tempfile.gettempdir() not in text, f"{name} shows a path of this machine: {text}"
+    assert str(ROOT) not in text and SCRATCH not in text, f"{name} shows a path of this machine: {text}"
     (OUT / f"{name}.svg").write_text(console.export_svg(title="unbroken"))
     print(f"{name}: {len(text.splitlines())} lines")
 
@@ -79,7 +80,7 @@ def prepare(project: SlurmProject) -> None:
 
 def main() -> None:
     OUT.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="screens-"))
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
     with Cluster() as cluster:
         project = SlurmProject(folder / "project", cluster)
         prepare(project)

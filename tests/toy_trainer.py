@@ -1,8 +1,8 @@
 """A trainer of another making: it does not import us, keeps the contract, and does as its config says.
 
 Config keys: steps; hold_at (wait at this step until the run directory has a file `release`); crash_at; kill_at;
-hog_mb (take so much memory at the first step); save_every; save_s (the save after a signal takes so long); deaf (no
-signal handlers); result (false: end without one).
+hog_mb (take so much memory at the first step); save_every; pace_s (of a step); save_s (the save after a signal
+takes so long); deaf (no signal handlers); result (false: end without one).
 """
 
 import json
@@ -53,6 +53,7 @@ def main() -> None:
             raise ValueError(f"loss is nan at step {step}")
         if config.get("kill_at") == step:
             os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(config.get("pace_s", 0))
         step, total = step + 1, total * 31 % 1_000_003 + step + int(os.environ["UNBROKEN_SEED"])
         if step % config.get("save_every", 1) == 0:
             save(last, step, total)

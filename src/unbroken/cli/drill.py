@@ -1,6 +1,7 @@
 """`unbroken drill`: interrupt scratch copies of a run in every way, and compare the bits."""
 
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -62,6 +63,7 @@ def command(
     if not places and not at:
         raise UnbrokenError("--random 0 without --at interrupts nowhere: give one of them")
     plan = Plan(wanted, at or (), places, seed, grace, jobs)
+    before = signal.signal(signal.SIGTERM, _called_off)
     if scratch is not None:
         scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="unbroken-drill-", dir=scratch)).resolve()
@@ -69,6 +71,7 @@ def command(
     try:
         report = Drill(subject, plan, folder, keep, _tell).run()
     finally:
+        signal.signal(signal.SIGTERM, before)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if as_json:
@@ -76,6 +79,11 @@ def command(
     else:
         _show(report, folder if keep else None)
     raise typer.Exit(0 if report.passed else 1)
+
+
+def _called_off(number: int, _frame: object) -> None:
+    """Leave no launcher and no mount behind."""
+    raise SystemExit(128 + number)
 
 
 def _tell(text: str) -> None:

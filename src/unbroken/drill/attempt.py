@@ -6,12 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.drill.gauge import POLL_S, Gauge
 from unbroken.drill.subject import Subject
+
+STOP = threading.Event()
+"""Set when the drill is called off; every attempt then ends at once."""
+
+
+class CalledOff(Exception):
+    """STOP was set."""
 
 
 def _processes() -> list[tuple[int, int, int]]:
@@ -92,7 +100,9 @@ class Attempt:
         self.signal_trainer(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Look at the run directory, sleep a moment; the launcher's exit code once it has ended."""
+        """Look at the run directory, sleep a moment; the launcher's exit code once it has ended. Raises CalledOff."""
+        if STOP.is_set():
+            raise CalledOff
         code = self.process.poll()
         self.gauge.look()
         if code is None:

@@ -74,7 +74,7 @@ class SizeLimit:
         if trainer is not None:
             with contextlib.suppress(ProcessLookupError):
                 _, hard = resource.prlimit(trainer, resource.RLIMIT_FSIZE)
-                resource.prlimit(trainer, resource.RLIMIT_FSIZE, (max(largest // 2, 512), hard))
+                resource.prlimit(trainer, resource.RLIMIT_FSIZE, (max(largest // 2, 1), hard))
 
     def free(self) -> None:
         """Nothing to do: the limit ended with its process."""

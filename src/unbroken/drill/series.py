@@ -14,7 +14,7 @@ from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.drill import traces
-from unbroken.drill.attempt import Attempt
+from unbroken.drill.attempt import STOP, Attempt
 from unbroken.drill.case import Case, Noted, Outcome, Patience, Trouble, Whole
 from unbroken.drill.compare import differences
 from unbroken.drill.disk import folder_bytes
@@ -30,6 +30,8 @@ from unbroken.run.status import read_status
 
 ATTEMPT_S = 24 * 3600.0
 """The undisturbed run may take so long; the others ten times as long as it did, and a minute."""
+_LOOKS = 3
+"""So often the diagnosis interrupts a run until it sees the fault."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,17 @@ class Drill:
             UnbrokenError: the undisturbed run itself does not finish, or a step asked for is not in it.
         """
         began = time.monotonic()
+        STOP.clear()
         whole = self._undisturbed(self.scratch / "undisturbed")
         self.tell(f"undisturbed: {whole.scale}")
         patience = Patience(self.plan.grace_s, 60 + 10 * whole.scale.seconds)
         with ThreadPoolExecutor(self.plan.jobs) as pool:
-            outcomes = list(pool.map(lambda case: self._tried(case, whole, patience), self._cases(whole)))
+            try:
+                outcomes = list(pool.map(lambda case: self._tried(case, whole, patience), self._cases(whole)))
+            except BaseException:
+                STOP.set()
+                pool.shutdown(cancel_futures=True)
+                raise
         report = Report(self.subject, whole, outcomes)
         if any(outcome.verdict == "fail" and outcome.differences for outcome in outcomes):
             self.tell("bits differ: looking for the first thing that did, in two more runs")
@@ -204,11 +212,16 @@ class Drill:
     ) -> list[traces.Cause]:
         fault = "KILL" if failed.fault in ("FULL_DISK", *WITHOUT_POINT) else failed.fault
         point = next(point for name, point in self._cases(report.whole) if name == failed.fault and _is(failed, point))
-        outcome, resumed = self._one(fault, point, report.whole, patience, environment)
         whole = traces.read(folders[0], 1)
-        for attempt in range(resumed, outcome.attempts + 1):
-            if cause := traces.first_cause(whole, traces.read(folders[1], attempt), attempt > 1):
-                return [cause]
+        source = random.Random(self.plan.seed)
+        for _ in range(_LOOKS if whole else 0):
+            for old in folders[1].iterdir():
+                old.unlink()
+            outcome, resumed = self._one(fault, point, report.whole, patience, environment)
+            for attempt in range(resumed, outcome.attempts + 1):
+                if cause := traces.first_cause(whole, traces.read(folders[1], attempt), attempt > 1):
+                    return [cause]
+            point = report.whole.scale.random(source)  # a fault may not show at the end of an epoch, for example
         return []
 
 
