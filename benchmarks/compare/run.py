@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.slurm.cluster import Cluster
 
-from benchmarks.compare.systems import SYSTEMS, System
+from benchmarks.compare.systems import GRACE_S, PARTITION, SYSTEMS, System
 from benchmarks.compare.task import PACE_S, SAVE_EVERY, STEPS
 from benchmarks.harness import median
 from benchmarks.processes import trace
 
-RUNS, ALONE, SEED = 12, 3, 7
+RUNS, ALONE, SEED = 12, 4, 7
 LONGEST_S = 900.0
 
 
@@ -22,7 +22,8 @@ def measure(folder: Path) -> dict[str, Any]:
     generator = random.Random(SEED)
     schedule = {seed: generator.randrange(40, STEPS - 60) for seed in range(RUNS)}
     results, notes = {}, []
-    with Cluster(options=_warned_at_preemption()) as cluster:
+    grace = {PARTITION: f"PriorityTier=10 PreemptMode=REQUEUE GraceTime={GRACE_S} DefaultTime=60"}
+    with Cluster(options=_warned_at_preemption(), partitions=grace) as cluster:
         for kind in SYSTEMS:
             print(f"{kind.name} ...", flush=True)
             alone = _train(kind(folder / f"{kind.__name__}_alone", cluster), {seed: None for seed in range(ALONE)})
@@ -31,7 +32,7 @@ def measure(folder: Path) -> dict[str, Any]:
             notes += [f"{kind.name}: {text}" for text in said]
     about = (
         f"{RUNS} runs of {STEPS} steps of {1e3 * PACE_S:.0f} ms, a periodic save every {SAVE_EVERY} steps, four nodes, "
-        f"each run preempted once at a step drawn with seed {SEED} (partition with GraceTime 20 s, "
+        f"each run preempted once at a step drawn with seed {SEED} (GraceTime {GRACE_S} s, "
         "send_user_signal on, without which submitit and Lightning are not warned; a requeue waits "
         f"9 s here, 121 s by default). Allocated time is Slurm's own, in whole seconds, over {RUNS} runs."
     )
@@ -69,30 +70,33 @@ def _train(system: System, schedule: dict[int, int | None]) -> dict[str, Any]:
             "weights": {seed: system.weights(seed) for seed in finished},
             "traces": {seed: trace(run) for seed in schedule if (run := system.run(seed))},
             "allocated": {seed: _allocated(system, seed) for seed in schedule},
+            "schedule": schedule,
             "runs": len(schedule),
         }
     finally:
         system.close()
 
 
-def _allocated(system: System, seed: int) -> float:
-    """Seconds that Slurm gave to the run, requeues included."""
+def _allocated(system: System, seed: int) -> list[float]:
+    """Seconds that Slurm gave to the run, one number a start of its job."""
     job = system.job(seed)
     if job is None:
-        return float("nan")
+        return []
     said = system.cluster.run(["sacct", "-D", "-X", "-n", "-P", "-j", job, "-o", "ElapsedRaw"])
-    return float(sum(int(line) for line in said.stdout.split()))
+    return [float(line) for line in said.stdout.split()]
 
 
 def _judge(alone: dict[str, Any], whole: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The row of a system."""
-    undisturbed = median(alone["allocated"].values())
-    lost = [whole["allocated"][seed] - undisturbed for seed in whole["finished"]]
+    undisturbed = median(sum(times) for times in alone["allocated"].values())
+    starts = {seed: times for seed, times in whole["allocated"].items() if seed in whole["finished"]}
+    lost = [(sum(times) - undisturbed) / (len(times) - 1) for times in starts.values() if len(times) > 1]
     replayed = [len(steps) - STEPS for steps in whole["traces"].values()]
     gaps = [(steps[-1][1] - steps[0][1]) / (len(steps) - 1) for steps in alone["traces"].values() if len(steps) > 1]
     same = [whole["weights"].get(seed) == alone["weights"].get(seed) for seed in alone["finished"]]
     row = {
         "time lost per interruption, s": median(lost) if lost else float("nan"),
+        "starts of a run, mean": sum(len(times) for times in starts.values()) / max(len(starts), 1),
         "batches replayed, mean": sum(replayed) / max(len(replayed), 1),
         "overhead of an undisturbed run": median(gaps) / PACE_S if gaps else float("nan"),
         "allocated time of an undisturbed run, s": undisturbed,

@@ -13,8 +13,8 @@ from benchmarks.compare import lightning_loop, plain_loop, submitit_loop
 from benchmarks.compare.task import BATCH, PACE_S, SAVE_EVERY, STEPS, WIDTH
 from benchmarks.processes import ROOT
 
-PARTITION, CPUS, SIGNAL_S = "grace", 8, 60
-"""One job a node; GraceTime 20 s; the warning signal is also sent at a preemption (send_user_signal)."""
+PARTITION, CPUS, SIGNAL_S, GRACE_S = "grace", 8, 60, 5
+"""One job a node; a grace time well below a run's length; the warning signal is also sent at a preemption."""
 
 
 class System:

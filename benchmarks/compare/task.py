@@ -8,7 +8,7 @@ from torch import nn
 
 from benchmarks.subject import Regression
 
-STEPS, BATCH, WIDTH, PACE_S, SAVE_EVERY = 240, 16, 256, 0.05, 40
+STEPS, BATCH, WIDTH, PACE_S, SAVE_EVERY = 320, 16, 256, 0.05, 40
 
 
 class Loop:

@@ -157,7 +157,14 @@ def launch_step(wildcards, input, threads, resources):
 
 PYTHON = shlex.quote(sys.executable)
 IN_SLURM_JOB = bool(workflow.remote_exec and os.environ.get("SLURM_JOB_ID"))
-OF_THE_ALLOCATION = ("CONF", "JOB_ID", "JOBID", "CLUSTER_NAME", "SUBMIT_DIR", "SUBMIT_HOST")
+OF_THE_ALLOCATION = (
+    "CONF",
+    "JOB_ID",
+    "JOBID",
+    "CLUSTER_NAME",
+    "SUBMIT_DIR",
+    "SUBMIT_HOST",
+)
 
 if IN_SLURM_JOB:
     # What sbatch sets for its own step would silently become options of ours.
