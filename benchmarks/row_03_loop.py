@@ -11,7 +11,7 @@ import torch
 from benchmarks.harness import Figure, Sample, compare, median
 from benchmarks.options import Options
 from benchmarks.subject import Regression, bare_loop
-from unbroken.run.unwarned import PRIOR_HOURS
+from unbroken.run_dir.unwarned import PRIOR_HOURS
 from unbroken.training import preemption
 from unbroken.training.interval import AT_LEAST_S
 from unbroken.training.loop import Settings, train

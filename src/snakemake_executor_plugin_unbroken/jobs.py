@@ -6,8 +6,8 @@ from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run.lease import holder
-from unbroken.run.status import RunStatus, read_status
+from unbroken.run_dir.lease import holder
+from unbroken.run_dir.status import RunStatus, read_status
 from unbroken.slurm.client import show_job
 
 LONGEST_NAME = 64

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from unbroken.launch.policy import ASKS_FOR_MORE
-from unbroken.run.status import RunStatus
+from unbroken.run_dir.status import RunStatus
 from unbroken.slurm.states import full_name, is_final
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.events import read_events
-from unbroken.run.status import RunStatus, read_status
+from unbroken.run_dir.events import read_events
+from unbroken.run_dir.status import RunStatus, read_status
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

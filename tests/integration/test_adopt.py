@@ -11,8 +11,8 @@ from tests.fixtures import old_entangled
 from tests.integration.test_legacy_entangled import files
 from tests.unit.cli_kit import Cli
 from unbroken.collection.operational import OPERATIONAL_KEYS
-from unbroken.run.events import read_events
-from unbroken.run.status import read_status
+from unbroken.run_dir.events import read_events
+from unbroken.run_dir.status import read_status
 
 CONFIG = {
     key: value

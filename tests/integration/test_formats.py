@@ -16,10 +16,10 @@ from unbroken.collection.identity import config_hash, sanitize, setting_id
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
 from unbroken.launch.spec import Spec, SpecError
-from unbroken.run.events import EVENTS, read_events
-from unbroken.run.holder import Holder
-from unbroken.run.lease import holder
-from unbroken.run.status import read_status
+from unbroken.run_dir.events import EVENTS, read_events
+from unbroken.run_dir.holder import Holder
+from unbroken.run_dir.lease import holder
+from unbroken.run_dir.status import read_status
 from unbroken.snapshot import pinned
 from unbroken.training.reading import load_payload
 

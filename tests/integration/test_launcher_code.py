@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.launcher_kit import Run
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 from unbroken.snapshot import make
 
 RESULT = 'echo "{}" > "$UNBROKEN_RUN_DIR/result.json"'

@@ -127,7 +127,7 @@ def test_a_shell_in_between_hides_nothing_c07(run: Run, shell: str, name: str) -
 
 def test_a_recorded_shutdown_counts_although_the_code_is_hidden(run: Run) -> None:
     record = (
-        "from unbroken.collection.run_dir import RunPaths\nfrom unbroken.run.events import append_event\n"
+        "from unbroken.collection.run_dir import RunPaths\nfrom unbroken.run_dir.events import append_event\n"
         "append_event(RunPaths(run), 'graceful_shutdown', int(os.environ['UNBROKEN_ATTEMPT']))\nsys.exit(1)"
     )
     process = run.python(GRACEFUL.replace("sys.exit(42)", record)).start()

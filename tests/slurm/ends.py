@@ -13,7 +13,7 @@ from typing import Any
 from tests.slurm.cluster import Cluster
 from tests.workflow.project import ROOT, Project
 from unbroken.collection import Run, load_collection
-from unbroken.run.status import read_status
+from unbroken.run_dir.status import read_status
 
 
 def wait_for(event: Callable[[], Any], what: str, timeout: float) -> Any:

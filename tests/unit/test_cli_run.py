@@ -13,10 +13,10 @@ from tests.unit.cli_kit import Cli
 from tests.unit.fake_slurm import FakeSlurm
 
 from unbroken.cli.locate import JobRef, RunNotFound, RunRef, find
-from unbroken.run import lease
-from unbroken.run.events import append_event, read_events
-from unbroken.run.files import write_json
-from unbroken.run.status import read_status, update_status
+from unbroken.run_dir import lease
+from unbroken.run_dir.events import append_event, read_events
+from unbroken.run_dir.files import write_json
+from unbroken.run_dir.status import read_status, update_status
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_preempt_without_slurm_signals_the_launcher(cli: Cli) -> None:
     code, said = cli("preempt", "x/lr=0.1/0")
     assert code == 1 and "is not running now" in said
     script = (
-        "import signal, sys; from unbroken.run import lease; from unbroken.collection.run_dir import RunPaths;"
+        "import signal, sys; from unbroken.run_dir import lease; from unbroken.collection.run_dir import RunPaths;"
         "from pathlib import Path; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(42));"
         f"lease.acquire(RunPaths(Path({str(cli.runs()[0].root)!r}))); print('up', flush=True); signal.pause()"
     )

@@ -18,8 +18,8 @@ from unbroken.cli.queue import Queue, run_of
 from unbroken.cli.rows import collection_rows
 from unbroken.cli.speed import seconds_left
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.events import append_event
-from unbroken.run.status import RunStatus, update_status
+from unbroken.run_dir.events import append_event
+from unbroken.run_dir.status import RunStatus, update_status
 
 SOURCE = Path(__file__).parents[2] / "src"
 BARE = """

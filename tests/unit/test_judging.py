@@ -6,7 +6,7 @@ from snakemake_executor_plugin_unbroken.adoption import read_live_jobs
 from snakemake_executor_plugin_unbroken.jobs import job_name
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, judge
 from unbroken.errors import SlurmError
-from unbroken.run.status import RunStatus
+from unbroken.run_dir.status import RunStatus
 from unbroken.slurm.parse import FIELD, RECORD
 from unbroken.slurm.submission import advice, check_extra, is_transient
 

@@ -14,9 +14,9 @@ import pytest
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import LeaseHeld, SlurmError
-from unbroken.run import lease
-from unbroken.run.holder import Holder, Life
-from unbroken.run.lease import acquire, holder
+from unbroken.run_dir import lease
+from unbroken.run_dir.holder import Holder, Life
+from unbroken.run_dir.lease import acquire, holder
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_reused_process_id_is_another_process(paths: RunPaths) -> None:
 
 def test_a_zombie_is_dead() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    from unbroken.run.holder import process_start
+    from unbroken.run_dir.holder import process_start
 
     while process_start(child.pid):
         time.sleep(0.005)
@@ -186,7 +186,7 @@ import sys, time
 from pathlib import Path
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import LeaseHeld
-from unbroken.run.lease import acquire
+from unbroken.run_dir.lease import acquire
 held = Path(sys.argv[1]) / "held"
 for _ in range(40):
     try:

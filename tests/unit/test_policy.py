@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from unbroken.launch.policy import ASKS_FOR_MORE, Decision, End, Limits, SlurmView, decide
-from unbroken.run.status import RunStatus
+from unbroken.run_dir.status import RunStatus
 
 Outcome = tuple[str, str | None, int, bool]
 """Status, kind of failure, the launcher's exit code, whether it asks for a requeue."""

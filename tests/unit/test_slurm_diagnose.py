@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from unbroken.run.status import RunStatus
+from unbroken.run_dir.status import RunStatus
 from unbroken.slurm.accounting_rows import AccountingRow
 from unbroken.slurm.diagnose import diagnose
 from unbroken.slurm.verdict import Evidence

@@ -10,7 +10,7 @@ import pytest
 from unbroken.collection.operational import parse_flag
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 from unbroken.snapshot import git, make
 from unbroken.snapshot.pinned import SnapshotError, read
 from unbroken.snapshot.record import Fingerprint, fingerprint, git_fingerprint, note

@@ -25,7 +25,7 @@ from training_kit import (
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import CheckpointError, IdentityMismatch, LeaseHeld, RunDirectoryError
-from unbroken.run.lease import acquire
+from unbroken.run_dir.lease import acquire
 from unbroken.training import checkpoint, order, preemption, rng, space
 from unbroken.training.metrics import MetricsFile
 from unbroken.training.parts import Parts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unbroken.run.unwarned import PRIOR_HOURS, Observed, count, observe
+from unbroken.run_dir.unwarned import PRIOR_HOURS, Observed, count, observe
 from unbroken.training import interval
 
 

@@ -15,7 +15,7 @@ from unbroken.collection.identity import config_hash
 from unbroken.collection.project import check_folder, check_given
 from unbroken.errors import UnbrokenError
 from unbroken.launch.memory import memory_to_ask
-from unbroken.run.files import write_json
+from unbroken.run_dir.files import write_json
 from unbroken.slurm.submission import check_extra
 from unbroken.snapshot.settle import settle
 

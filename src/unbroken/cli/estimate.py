@@ -12,7 +12,7 @@ from typing import Any
 
 from unbroken.collection.model import Collection
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 
 SAMPLE = 200
 """So many finished runs, or run directories, are measured."""

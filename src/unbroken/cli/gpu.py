@@ -8,7 +8,7 @@ import typer
 from unbroken.cli.locate import RUN_HELP, JobRef, find
 from unbroken.cli.why import queued_job
 from unbroken.errors import SlurmError, UnbrokenError
-from unbroken.run.status import read_status
+from unbroken.run_dir.status import read_status
 from unbroken.slurm import client
 from unbroken.slurm.accounting_rows import parse_tres
 from unbroken.slurm.command import clean_environment

@@ -26,7 +26,7 @@ def remembered(path: str) -> dict[str, Any] | None:
 
 def remember(path: Path, files: Iterable[Path], known: dict[str, Any]) -> None:
     """Write it for the next call; a directory that cannot be written costs time, nothing else."""
-    from unbroken.run.files import write_json
+    from unbroken.run_dir.files import write_json
 
     with contextlib.suppress(OSError):
         stamps = [[str(file), _stamp(str(file))] for file in files]

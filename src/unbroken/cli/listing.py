@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from unbroken.collection.yaml_io import Document
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 
 _BLOCK = re.compile(
     r"^collections:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?:(?P<dash>[ \t]*-[ \t]+).*\n?)+", re.MULTILINE

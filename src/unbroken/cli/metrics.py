@@ -9,7 +9,7 @@ import typer
 from unbroken.cli import output, project
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import SlurmError, UnbrokenError
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 from unbroken.slurm import client
 from unbroken.slurm.accounting import run_record, suggest, table, why_no_memory
 
@@ -76,7 +76,7 @@ def gather(runs_dir: str, runs: Iterable[tuple[str, str, str, int]]) -> list[dic
 
 def _job_ids(paths: RunPaths) -> list[str]:
     from unbroken.errors import RunDirectoryError
-    from unbroken.run.status import read_status
+    from unbroken.run_dir.status import read_status
 
     ids = [str(event["slurm_job_id"]) for event in read_events(paths) if event.get("slurm_job_id")]
     try:

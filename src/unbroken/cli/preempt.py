@@ -9,8 +9,8 @@ import typer
 from unbroken.cli.locate import RUN_HELP, JobRef, RunRef, find
 from unbroken.cli.why import queued_job
 from unbroken.errors import UnbrokenError
-from unbroken.run import lease
-from unbroken.run.status import read_status
+from unbroken.run_dir import lease
+from unbroken.run_dir.status import read_status
 from unbroken.slurm import client
 
 _ALLOWED = ("TERM", "USR1", "USR2", "INT")

@@ -7,8 +7,8 @@ import typer
 from unbroken.cli.locate import RUN_HELP, find_run
 from unbroken.cli.why import start_command
 from unbroken.errors import LeaseHeld, RunDirectoryError
-from unbroken.run import lease
-from unbroken.run.status import read_status
+from unbroken.run_dir import lease
+from unbroken.run_dir.status import read_status
 from unbroken.slurm import client
 
 

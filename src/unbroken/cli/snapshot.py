@@ -7,7 +7,7 @@ import typer
 from unbroken.cli.project import CONFIG
 from unbroken.collection.project import load_config
 from unbroken.errors import CollectionError
-from unbroken.run.lease import holder
+from unbroken.run_dir.lease import holder
 from unbroken.snapshot.pinned import SnapshotError, home_of, read
 
 

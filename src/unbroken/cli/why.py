@@ -6,7 +6,7 @@ import typer
 
 from unbroken.cli import output
 from unbroken.cli.locate import RUN_HELP, JobRef, RunRef, find, runs_of
-from unbroken.run.status import read_status
+from unbroken.run_dir.status import read_status
 from unbroken.slurm import client, gather
 from unbroken.slurm.diagnose import diagnose
 from unbroken.slurm.verdict import Evidence, Verdict

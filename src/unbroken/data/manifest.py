@@ -14,7 +14,7 @@ import numpy as np
 
 from unbroken.data import bucket, camels, river
 from unbroken.errors import CollectionError
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 
 NAME = "manifest_train.csv"
 COLUMNS = ("id", "area_m2", "file", "sha256", "train_end")

@@ -17,8 +17,8 @@ from unbroken.drill.points import Point, Scale
 from unbroken.drill.subject import Subject
 from unbroken.errors import UnbrokenError
 from unbroken.launch.evidence import Progress
-from unbroken.run.events import read_events
-from unbroken.run.status import read_status
+from unbroken.run_dir.events import read_events
+from unbroken.run_dir.status import read_status
 
 MOST_ATTEMPTS = 6
 _SLACK_NS = 20_000_000

@@ -15,7 +15,7 @@ from unbroken.drill.compare import readable
 from unbroken.drill.disk import small_disk
 from unbroken.drill.gauge import Gauge
 from unbroken.drill.points import Point
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 
 _TRIES = 4
 _IGNORED_SHARE = 0.3

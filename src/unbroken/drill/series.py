@@ -26,7 +26,7 @@ from unbroken.drill.subject import Subject
 from unbroken.drill.tracing import VARIABLE
 from unbroken.errors import UnbrokenError
 from unbroken.launch.say import last_lines
-from unbroken.run.status import read_status
+from unbroken.run_dir.status import read_status
 
 ATTEMPT_S = 24 * 3600.0
 """The undisturbed run may take so long; the others ten times as long as it did, and a minute."""

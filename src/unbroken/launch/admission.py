@@ -10,9 +10,9 @@ from unbroken.errors import IdentityMismatch, RunDirectoryError, UnbrokenError
 from unbroken.launch.policy import OUT_OF_MEMORY_TRIES, Decision
 from unbroken.launch.say import last_lines, say
 from unbroken.launch.spec import Spec
-from unbroken.run.events import append_event
-from unbroken.run.files import read_json, utc_now, write_atomic, write_json
-from unbroken.run.status import RunStatus, read_status, update_status
+from unbroken.run_dir.events import append_event
+from unbroken.run_dir.files import read_json, utc_now, write_atomic, write_json
+from unbroken.run_dir.status import RunStatus, read_status, update_status
 
 _OF_IDENTITY = ("config_hash", "trainer", "seed", "collection")
 RETRY_CHANGES: dict[str, Any] = {

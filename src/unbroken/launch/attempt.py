@@ -16,10 +16,10 @@ from unbroken.launch.say import last_lines, log_to, say
 from unbroken.launch.spec import Spec
 from unbroken.launch.tee import Tee
 from unbroken.launch.watch import Heartbeat, Watch, Watched
-from unbroken.run import lease as leases
-from unbroken.run.events import append_event, read_events
-from unbroken.run.files import utc_now, write_atomic
-from unbroken.run.status import RunStatus, update_status
+from unbroken.run_dir import lease as leases
+from unbroken.run_dir.events import append_event, read_events
+from unbroken.run_dir.files import utc_now, write_atomic
+from unbroken.run_dir.status import RunStatus, update_status
 from unbroken.snapshot.record import AttemptCode
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.launch.say import say
-from unbroken.run.events import append_event, read_events
+from unbroken.run_dir.events import append_event, read_events
 
 SHARE = 0.8
 """Of the time that is left; above it the next stop may not fit."""

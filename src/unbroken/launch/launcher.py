@@ -10,8 +10,8 @@ from unbroken.launch import admission, slurm_view
 from unbroken.launch.attempt import Attempt, quietly
 from unbroken.launch.say import say
 from unbroken.launch.spec import Spec, SpecError
-from unbroken.run import lease as leases
-from unbroken.run.events import append_event
+from unbroken.run_dir import lease as leases
+from unbroken.run_dir.events import append_event
 
 USAGE = """usage: python -m unbroken.launch --run-dir DIR --spec JSON|@FILE
 

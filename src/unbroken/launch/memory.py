@@ -5,7 +5,7 @@ from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run.status import read_status
+from unbroken.run_dir.status import read_status
 
 DEFAULT_GROWTH = 1.5
 MOST_STEPS = 20

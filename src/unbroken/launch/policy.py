@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unbroken import exit_codes
-from unbroken.run.status import RunStatus, State
+from unbroken.run_dir.status import RunStatus, State
 
 STOP_SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM": 15}
 SIGKILL = 9

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from unbroken import exit_codes
 from unbroken.launch import signals, trainer
 from unbroken.launch.say import say
-from unbroken.run.lease import Lease
+from unbroken.run_dir.lease import Lease
 
 LINGER_S = 5.0
 """So long the rest of the trainer's processes may live on after its end."""

@@ -22,7 +22,7 @@ from unbroken.report.view_profiles import profiles_section
 from unbroken.report.view_resources import resources_section
 from unbroken.report.view_results import results_section
 from unbroken.report.view_timeline import timeline_section
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 
 STYLE = Path(__file__).with_name("page.css")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from unbroken.collection import Collection, Run, RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run.events import read_events
-from unbroken.run.files import read_json
-from unbroken.run.lease import holder
-from unbroken.run.status import RunStatus, read_status
+from unbroken.run_dir.events import read_events
+from unbroken.run_dir.files import read_json
+from unbroken.run_dir.lease import holder
+from unbroken.run_dir.status import RunStatus, read_status
 
 STATES = ("completed", "running", "preempted", "pending", "failed")
 MARKS = {"completed": "●", "running": "▶", "preempted": "◆", "pending": "○", "failed": "✕"}

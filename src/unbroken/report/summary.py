@@ -10,7 +10,7 @@ from unbroken.collection import Collection
 from unbroken.collection.identity import ABSENT, canonical_json
 from unbroken.collection.nested import get, leaf_keys
 from unbroken.report.records import Record, read_records
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError, SlurmError
-from unbroken.run import lease as leases
-from unbroken.run.events import read_events
-from unbroken.run.status import RunStatus, read_status
+from unbroken.run_dir import lease as leases
+from unbroken.run_dir.events import read_events
+from unbroken.run_dir.status import RunStatus, read_status
 from unbroken.slurm import client
 from unbroken.slurm.verdict import Evidence
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from unbroken.run.status import RunStatus
+from unbroken.run_dir.status import RunStatus
 from unbroken.slurm.accounting_rows import AccountingRow
 from unbroken.slurm.exit_status import is_out_of_memory
 from unbroken.slurm.states import full_name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.errors import RunDirectoryError
-from unbroken.run.files import read_json, utc_now, write_atomic, write_json
+from unbroken.run_dir.files import read_json, utc_now, write_atomic, write_json
 from unbroken.snapshot import git
 from unbroken.snapshot.pinned import SCHEMA_VERSION, Pinned, SnapshotError, read
 

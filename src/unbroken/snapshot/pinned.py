@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from unbroken.errors import RunDirectoryError, UnbrokenError
-from unbroken.run.files import read_json
+from unbroken.run_dir.files import read_json
 
 SCHEMA_VERSION = 1
 FOLDER = ".code"

@@ -15,7 +15,7 @@ from typing import Any
 from unbroken.collection.operational import parse_flag
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import UnbrokenError
-from unbroken.run.files import read_json, utc_now, write_json
+from unbroken.run_dir.files import read_json, utc_now, write_json
 from unbroken.snapshot.pinned import FOLDER, Pinned, SnapshotError, read
 
 SCHEMA_VERSION = 1
@@ -148,7 +148,7 @@ def note(paths: RunPaths, attempt: int, now: Fingerprint) -> bool:
     Raises:
         OSError: the disk does not take it. RunDirectoryError: code.json is unreadable.
     """
-    from unbroken.run.events import append_event
+    from unbroken.run_dir.events import append_event
 
     file = paths.root / FILE
     before = read_json(file)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unbroken.collection.model import Collection
-from unbroken.run.lease import holder
+from unbroken.run_dir.lease import holder
 from unbroken.snapshot import make
 from unbroken.snapshot.pinned import home_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.errors import CheckpointError, RunDirectoryError
-from unbroken.run import lease as leases
-from unbroken.run.status import read_status, update_status
+from unbroken.run_dir import lease as leases
+from unbroken.run_dir.status import read_status, update_status
 from unbroken.training.checkpoint import CheckpointStore, Found
 from unbroken.training.guard import Identity
 from unbroken.training.opening import Request, prepare

@@ -16,7 +16,7 @@ import torch
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import CheckpointError
-from unbroken.run.files import fsync_directory, utc_now
+from unbroken.run_dir.files import fsync_directory, utc_now
 from unbroken.training.reading import Unreadable, read_payload, read_sidecars
 from unbroken.training.retention import Retention
 from unbroken.training.space import FULL

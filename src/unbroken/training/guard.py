@@ -7,7 +7,7 @@ from typing import Any
 from unbroken.collection.identity import SCHEMA_VERSION, config_hash, diff, sanitize
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import IdentityMismatch, RunDirectoryError
-from unbroken.run.files import read_json
+from unbroken.run_dir.files import read_json
 
 Row = tuple[str, Any, Any]
 """(dotted key, old value, new value)."""

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 
-from unbroken.run.unwarned import Observed
+from unbroken.run_dir.unwarned import Observed
 from unbroken.training.progress import say
 
 AT_LEAST_S, AT_MOST_S = 10.0, 3600.0

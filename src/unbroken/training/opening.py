@@ -12,7 +12,7 @@ from unbroken.collection.operational import DEFAULTS, parse_flag
 from unbroken.collection.run_dir import RunPaths
 from unbroken.collection.yaml_io import Document, dump_yaml
 from unbroken.errors import RunDirectoryError
-from unbroken.run.files import write_atomic, write_json
+from unbroken.run_dir.files import write_atomic, write_json
 from unbroken.training.async_store import AsyncStore
 from unbroken.training.checkpoint import CheckpointStore
 from unbroken.training.distributed import World

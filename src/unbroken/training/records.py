@@ -10,10 +10,10 @@ from typing import Any
 from unbroken import exit_codes
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import UnbrokenError
-from unbroken.run import lease as leases
-from unbroken.run.events import append_event
-from unbroken.run.files import utc_now
-from unbroken.run.status import read_status, update_status
+from unbroken.run_dir import lease as leases
+from unbroken.run_dir.events import append_event
+from unbroken.run_dir.files import utc_now
+from unbroken.run_dir.status import read_status, update_status
 from unbroken.training.progress import say
 
 

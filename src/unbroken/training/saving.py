@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from unbroken.run.unwarned import observe
+from unbroken.run_dir.unwarned import observe
 from unbroken.training import payload, rng
 from unbroken.training.async_store import AsyncStore, Written
 from unbroken.training.checkpoint import CheckpointStore

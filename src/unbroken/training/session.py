@@ -9,7 +9,7 @@ import torch
 
 from unbroken import exit_codes
 from unbroken.errors import UnbrokenError
-from unbroken.run.files import write_json
+from unbroken.run_dir.files import write_json
 from unbroken.training import opening, order, preemption, result, resume, rng
 from unbroken.training.outputs import Outputs
 from unbroken.training.parts import Parts

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 from unbroken.training.progress import say
 
 

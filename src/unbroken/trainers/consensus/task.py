@@ -9,7 +9,7 @@ from torch import nn
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import CollectionError
-from unbroken.run.files import write_atomic
+from unbroken.run_dir.files import write_atomic
 from unbroken.trainers.consensus.data import EPSILON_MM, Basin, Rivers
 from unbroken.trainers.consensus.skill import COLUMNS, skill
 from unbroken.training.order import record_generator

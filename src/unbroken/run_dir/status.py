@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run.files import read_json, utc_now, write_json
+from unbroken.run_dir.files import read_json, utc_now, write_json
 
 State = Literal["pending", "running", "preempted", "completed", "failed"]
 SCHEMA_VERSION = 1

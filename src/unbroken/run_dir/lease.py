@@ -17,8 +17,8 @@ from pathlib import Path
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import LeaseHeld
-from unbroken.run.files import utc_now, write_atomic
-from unbroken.run.holder import AskSlurm, Holder, Life
+from unbroken.run_dir.files import utc_now, write_atomic
+from unbroken.run_dir.holder import AskSlurm, Holder, Life
 
 HEARTBEAT_S = 5.0
 BEATS_UNTIL_DEAD = 6

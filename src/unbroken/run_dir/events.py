@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.files import utc_now
+from unbroken.run_dir.files import utc_now
 
 EVENTS = frozenset(
     {

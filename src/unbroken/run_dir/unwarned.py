@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run.events import read_events
+from unbroken.run_dir.events import read_events
 
 PRIOR_HOURS = 4.0
 """What is assumed before anything is known: one unwarned end in so many hours; it counts as if it had been seen."""
