@@ -62,7 +62,10 @@ def test_a_command_without_torch_by_the_command_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "saved"), [("plain_torch", "state saved"), ("no_handler", "nothing new saved")])
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [("plain_torch", "state saved"), ("with_unbroken", "state saved"), ("no_handler", "nothing new saved")],
+)
 def test_the_examples_pass(tmp_path: Path, name: str, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "examples").symlink_to(ROOT / "examples")

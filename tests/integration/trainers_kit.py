@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.collection.yaml_io import dump_yaml
+from unbroken.errors import UnbrokenError
 from unbroken.trainers.consensus.main import main as consensus
 from unbroken.trainers.disentangled.main import main as disentangled
 from unbroken.trainers.entangled.main import main as entangled
@@ -94,6 +95,8 @@ def start(trainer: Trainer, folder: Path, *options: str, **changes: Any) -> int:
     try:
         trainer.main(["--config", str(config), "--run-dir", str(folder), *trainer.options, *options])
     except SystemExit as end:
+        if isinstance(end.__cause__, UnbrokenError):
+            raise end.__cause__ from None
         return int(end.code or 0)
     return 0
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from unbroken import exit_codes
-from unbroken.errors import UnbrokenError
+from unbroken.training.context import plain_errors
 
 
 def parser(trainer: str, description: str) -> argparse.ArgumentParser:
@@ -73,9 +73,6 @@ def leave(main: Callable[[], int | None]) -> NoReturn:
 
 
 def run(main: Callable[[], int | None]) -> int:
-    """Call a trainer; a person's mistake is one message, never a traceback."""
-    try:
-        return main() or 0
-    except UnbrokenError as error:
-        print(f"unbroken: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
+    """Call a trainer; a person's mistake is one message, never a traceback. Raises SystemExit, see ``unbroken.run``."""
+    with plain_errors():
+        return main() or exit_codes.COMPLETED

@@ -133,9 +133,7 @@ class _Step:
 
     def _requests(self, batch: Batch) -> list[Request]:
         """The micro-batches of this process in one effective batch; empty ones left out."""
-        first = self.plan.group(batch.index)[0]
-        bounds = self.plan.micro_batches(batch.index, self.session.world.rank)
-        return [(batch.records[a - first : b - first], batch.epoch) for a, b in bounds if b > a]
+        return [(records, batch.epoch) for records in self.session.micro_batches(batch)]
 
     def _start_epoch(self, batch: Batch) -> None:
         """Tell the workers what comes: every micro-batch from here to the end of the epoch (or of the run)."""

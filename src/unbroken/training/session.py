@@ -153,6 +153,13 @@ class Session:
                     f"effective batch {step} was not committed: call commit() once in each turn of the loop"
                 )
 
+    def micro_batches(self, batch: Batch) -> list[torch.Tensor]:
+        """int64 [<= batch_size] each: the records of this process in an effective batch; empty ones are left out."""
+        plan = self.state.plan
+        first = plan.group(batch.index)[0]
+        bounds = plan.micro_batches(batch.index, self.world.rank)
+        return [batch.records[a - first : b - first] for a, b in bounds if b > a]
+
     def order(self, epoch: int) -> torch.Tensor:
         """int64 [records]: the order of the epoch that is being trained."""
         return self.state.orders.of(epoch)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import unbroken
 from unbroken.collection.identity import config_hash, setting_id
 from unbroken.data.manifest import NAME, make_manifest
 from unbroken.errors import CollectionError
@@ -12,8 +13,6 @@ from unbroken.trainers.consensus.data import read_rivers
 from unbroken.trainers.consensus.task import ConsensusTask, training_tensors
 from unbroken.training.command_line import parser, session_arguments
 from unbroken.training.loop import Settings, train
-from unbroken.training.progress import say
-from unbroken.training.session import Session
 
 
 def find_manifest(config: Mapping[str, Any], given: str | None, run_dir: Path) -> Path:
@@ -38,14 +37,11 @@ def find_manifest(config: Mapping[str, Any], given: str | None, run_dir: Path) -
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train one run. Raises UnbrokenError for what a person can mend, SystemExit(42) after a graceful stop."""
+    """Train one run. Raises SystemExit as ``unbroken.run`` does."""
     options = parser("consensus", __doc__ or "")
     options.add_argument("--manifest", help="manifest_train.csv; default: as `data:` in the config says")
     given = options.parse_args(arguments)
-    with Session.open(trainer="consensus", **session_arguments(given)) as session:
-        if session.finished:
-            say(f"{session.paths.result} is there: nothing to train")
-            return
+    with unbroken.run(trainer="consensus", **session_arguments(given)) as session:
         config = session.config
         settings = Settings.of({"batch_size": 64, "epochs": 10, **config})
         manifest = session.world.decide(lambda: find_manifest(config, given.manifest, session.paths.root))
