@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from unbroken.cli import ahead, output, project, queue
+from unbroken.cli import ahead, output, place, project, queue
 from unbroken.cli.rows import collection_rows, totals
 
 _HEADERS = (
@@ -11,7 +11,8 @@ _HEADERS = (
     *("resub", "signal", "job", "node", "saved", "what"),
 )
 """In the order of _cells."""
-_STYLES = {"failed": "red", "unreadable": "red", "preempted": "yellow", "running": "green", "pending": "dim"}
+_STYLES = {"failed": "red", "unreadable": "red", "running": "green", "pending": "dim"}
+_STYLES |= dict.fromkeys(("preempted", "stopped", "cancelled"), "yellow")
 
 
 def look(slug: str | None, as_json: bool, clear: bool = False) -> None:
@@ -22,18 +23,21 @@ def look(slug: str | None, as_json: bool, clear: bool = False) -> None:
     read = {name: project.read_statuses(runs, name) for name in collections}
     jobs = queue.Queue(ahead.take("queue", queue.known_queue))
     shown = {name: list(collection_rows(name, collections[name], runs, read[name], jobs)) for name in collections}
+    stopped = [row for rows in shown.values() for row in rows if row["status"] == "stopped"]
+    if stopped:
+        from unbroken.cli.lost import explain
+
+        explain(stopped, runs)
     if as_json:
-        output.print_json(
-            {
-                "collections": {name: {"runs": rows, "totals": totals(rows)} for name, rows in shown.items()},
-                "slurm": jobs.why_not,
-            }
-        )
+        found = {name: {"runs": rows, "totals": totals(rows)} for name, rows in shown.items()}
+        output.print_json({"collections": found, "runs_dir": runs, "slurm": jobs.why_not})
         return
     if clear:
         sys.stdout.write("\x1b[H\x1b[2J\x1b[3J")
     for name, rows in shown.items():
         _show(name, rows)
+    if not any(read.values()):
+        print(f"No run directories were found: looked in {runs}/ ({place.runs_source()}).")
     if jobs.why_not:
         print(f"Slurm did not answer, so jobs and pending reasons are missing: {jobs.why_not}")
 

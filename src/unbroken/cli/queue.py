@@ -2,15 +2,17 @@
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"})
 _COMMENT = re.compile(r"_wildcards_(?P<slug>.+)_(?P<setting>[0-9a-f]{12})_(?P<seed>\d+)")
 
 
 def known_queue() -> dict[str, Any]:
-    """``{"jobs": [job, ...], "why_not": None}`` from one squeue call; jobs as plain dictionaries.
+    """``{"jobs": [job, ...], "why_not": None, "asked": <time>}`` from one squeue call; jobs as plain dictionaries.
 
     ``why_not`` is a sentence where Slurm is there and did not answer, and the empty string where there is no Slurm.
     """
@@ -21,8 +23,9 @@ def known_queue() -> dict[str, Any]:
     from unbroken.errors import SlurmError
     from unbroken.slurm import client
 
+    asked = time.time()
     try:
-        return {"jobs": [asdict(job) for job in client.queue(me=True)], "why_not": None}
+        return {"jobs": [asdict(job) for job in client.queue(me=True)], "why_not": None, "asked": asked}
     except client.SlurmMissing:
         return {"jobs": [], "why_not": ""}
     except SlurmError as error:
@@ -40,6 +43,8 @@ class Queue:
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self.why_not: str | None = known["why_not"]
+        self.asked: float = known.get("asked", time.time())
+        """What has begun later it cannot know."""
         self.by_id: dict[str, Mapping[str, Any]] = {}
         self._by_run: dict[tuple[str, str, int], Mapping[str, Any]] = {}
         here = os.path.realpath(os.getcwd())

@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unbroken.cli.project import Statuses
-from unbroken.cli.queue import Queue
+from unbroken.cli.queue import WAITING, Queue
 from unbroken.cli.speed import seconds_left, tail_events
 
 MOST_SPEEDS = 1000
 """So many running runs get their events read for the time they still need."""
-
-_WAITING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"}
 
 
 def collection_rows(
@@ -31,13 +29,17 @@ def collection_rows(
         state = row.setdefault("status", "pending")
         if state != "completed":
             _add_job(row, queue, has_jobs)
+            if state == "running":
+                _check_alive(row, runs, queue)
+                speeds -= 1
             if status:
-                _add_age(row, runs, now, speeds > 0)
-                speeds -= state == "running"
+                _add_age(row, runs, now, speeds >= 0)
         yield row
     for (setting, seed), status in sorted(statuses.items()):
         row = _row(slug, setting, "(not in the collection any more)", seed, status)
         row["extra"] = True
+        if row["status"] == "running":
+            _check_alive(row, runs, queue)
         yield row
 
 
@@ -59,13 +61,22 @@ def _add_job(row: dict[str, Any], queue: Queue, has_jobs: bool) -> None:
         return
     row["slurm_job_id"], row["job_state"] = job["job_id"], job["state"]
     row["host"] = job["nodes"] or row.get("host")
-    if job["state"] in _WAITING:
+    if job["state"] in WAITING:
         from unbroken.slurm.reasons import explain
 
         reason = explain(job["reason"])
         row["pending_reason"] = reason.code
         verb = "held" if reason.kind == "held" else "queued"
         row["reason"] = f"{verb}: {reason.words}"
+
+
+def _check_alive(row: dict[str, Any], runs: str, queue: Queue) -> None:
+    """Imports only where it is needed: a project without running runs does not pay for it."""
+    if row.get("job_state", "PENDING") in WAITING:
+        from unbroken.cli.lost import look_closer
+        from unbroken.collection.run_dir import RunPaths
+
+        look_closer(row, RunPaths.of(runs, row["collection"], row["setting"], row["seed"]), queue)
 
 
 def _add_age(row: dict[str, Any], runs: str, now: float, with_speed: bool) -> None:

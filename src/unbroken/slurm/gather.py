@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError, SlurmError
-from unbroken.run_dir import lease as leases
 from unbroken.run_dir.events import read_events
 from unbroken.run_dir.status import RunStatus, read_status
 from unbroken.slurm import client
+from unbroken.slurm.holders import live_holder
 from unbroken.slurm.verdict import Evidence
 
 LOG_BYTES = 65_536
@@ -37,7 +37,7 @@ def about_run(name: str, paths: RunPaths, command: str, queued_job: str | None =
     others = [str(event["slurm_job_id"]) for event in events if event.get("slurm_job_id")]
     job, rows = _ask_slurm(job_id, [*others, *([job_id] if job_id else [])], notes)
     log = _log(paths, status.attempt, job)
-    holder = leases.holder(paths, client.show_job if client.available("scontrol") else None)
+    holder = live_holder(paths)
     return Evidence(
         name=name,
         command=command,

@@ -50,6 +50,10 @@ class Verdict:
     evidence: tuple[str, ...] = ()
     fix: str = ""
 
+    def about(self, name: str) -> str:
+        """The sentence for where the name of the run stands already."""
+        return self.sentence.removeprefix(f"{name}: ")
+
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "sentence": self.sentence, "evidence": list(self.evidence), "fix": self.fix}
 
