@@ -73,7 +73,7 @@ def test_why_works_without_slurm_and_says_so(cli: Cli) -> None:
     assert code == 0 and verdict["kind"] == "crash"
     assert "ValueError: loss is nan" in verdict["sentence"] and "attempt_1.log" in verdict["sentence"]
     assert any("there is no Slurm here" in line for line in verdict["evidence"])
-    assert "snakemake x" in verdict["fix"] and "--profile" not in verdict["fix"]
+    assert "snakemake --profile slurm x" in verdict["fix"]  # as it was started last
     code, said = cli("why", "x/lr=0.1/0")
     assert said.startswith("x/") and "\nWhat to do: Read " in said
 
@@ -83,6 +83,7 @@ def test_why_of_a_collection_explains_what_is_not_finished(cli: Cli) -> None:
     for paths, change in ((crashed, {"status": "failed", "failure": "crash"}), (finished, {"status": "completed"})):
         paths.root.mkdir(parents=True)
         update_status(paths, attempt=1, exit_code=1, **change)
+    finished.result.write_text("{}")
     code, said = cli("why", "x")
     assert code == 0
     assert said.startswith("x/") and said.count("What to do:") == 1

@@ -7,13 +7,14 @@ import typer
 
 from unbroken.cli.drill import run_of
 from unbroken.cli.locate import RUN_HELP
-from unbroken.cli.project import CONFIG
-from unbroken.collection.project import load_config
+from unbroken.cli.options import RunsDir
+from unbroken.cli.place import load_project
 
 
 def command(
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
     check: Annotated[bool, typer.Option("--check", help="Show what would be written, write nothing.")] = False,
+    runs_dir: RunsDir = None,
 ) -> None:
     """Adopt a legacy run: checkpoints/last.pt with a config_snapshot, but no config_identity.json.
 
@@ -23,7 +24,7 @@ def command(
     from unbroken.training.adoption import adopt
 
     which = run_of(run)
-    paths = which.paths(load_config(CONFIG).runs_dir)
+    paths = which.paths(load_project().runs_dir)
     found = adopt(paths.root, which.run_config(), which.seed, check)
     if found is None:
         typer.echo(f"{paths.root} has its {paths.identity.name} already: nothing to adopt.")

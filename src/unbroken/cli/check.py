@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from unbroken.cli.estimate import Estimate, estimate, size
+from unbroken.cli.options import RunsDir
 from unbroken.cli.output import duration, print_json, print_table
-from unbroken.cli.project import CONFIG
+from unbroken.cli.place import load_project
 from unbroken.cli.typos import warnings
 from unbroken.collection.load import load_collection
 from unbroken.collection.model import Collection
-from unbroken.collection.project import ProjectConfig, load_config
+from unbroken.collection.project import ProjectConfig
 from unbroken.errors import CollectionError
 
 MOST_SETTINGS = 50
@@ -24,6 +25,7 @@ def command(
         str | None, typer.Argument(help="A collection, by slug or file; default: config.yaml and all collections.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")] = False,
+    runs_dir: RunsDir = None,
 ) -> None:
     """Check config.yaml and the collections; show the runs, their cost in jobs and hours, and the disk they take.
 
@@ -57,7 +59,7 @@ def command(
 
 def _project() -> tuple[ProjectConfig, list[str]]:
     try:
-        return load_config(CONFIG), []
+        return load_project(), []
     except CollectionError as error:
         return ProjectConfig(collections=()), [str(error)]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unbroken.cli.locate import RUN_HELP, RunNotFound, find_run
+from unbroken.cli.options import RunsDir
 from unbroken.cli.output import print_json, print_table
-from unbroken.cli.project import CONFIG
+from unbroken.cli.place import load_project
 from unbroken.collection.load import SLUG, load_collection
 from unbroken.collection.model import Run
-from unbroken.collection.project import load_config
 from unbroken.errors import UnbrokenError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def command(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the copies there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")] = False,
+    runs_dir: RunsDir = None,
 ) -> None:
     """Interrupt scratch copies of a run: signals, a kill, a truncated checkpoint, a full disk, a double start.
 
@@ -94,7 +95,7 @@ def run_of(what: str) -> Run:
     """The run that is meant, out of its collection."""
     if what.endswith(".yaml") and Path(what).is_file():
         return next(load_collection(what).runs())
-    config = load_config(CONFIG)
+    config = load_project()
     if SLUG.match(what) and config.collection_path(what).is_file():
         return next(config.load(what).runs())
     ref = find_run(what)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from unbroken.cli.locate import RUN_HELP, JobRef, find
+from unbroken.cli.options import RunsDir
 from unbroken.cli.why import queued_job
 from unbroken.errors import SlurmError, UnbrokenError
 from unbroken.run_dir.status import read_status
@@ -19,6 +20,7 @@ def command(
     every: Annotated[
         int | None, typer.Option("--loop", "-l", help="Again every so many seconds, until Ctrl-C.", min=1)
     ] = None,
+    runs_dir: RunsDir = None,
 ) -> None:
     """What the GPUs of a running job do: nvidia-smi inside its allocation (srun --overlap).
 

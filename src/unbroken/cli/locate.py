@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unbroken.cli import project
+from unbroken.collection._sentence import nearest
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import CollectionError, UnbrokenError
 
@@ -75,8 +76,17 @@ def find_run(text: str) -> RunRef:
 
 
 def runs_of(text: str) -> list[RunRef]:
-    """The runs of the collection with this slug; empty where ``text`` is none."""
-    return [] if Path(text).is_dir() else [run for run in all_runs() if run.slug == text and run.expected]
+    """The runs of the collection with this slug; empty where ``text`` is none.
+
+    Raises:
+        CollectionError: it is one that is not listed, and nothing of it was started.
+    """
+    if Path(text).is_dir():
+        return []
+    found = [run for run in all_runs() if run.slug == text and run.expected]
+    if not found and project.is_file(text):
+        raise project.absent(text, ())
+    return found
 
 
 def _directory(text: str) -> RunRef | None:
@@ -163,4 +173,15 @@ def _of_words(text: str) -> RunRef:
         shown = "\n".join(f"  {run}" for run in fitting[:10])
         more = f"\n  and {len(fitting) - 10} more" if len(fitting) > 10 else ""
         raise RunNotFound(f"{text!r} fits {len(fitting)} runs; name one of them:\n{shown}{more}")
-    raise RunNotFound(f"no run fits {text!r}: `unbroken status` lists them; {RUN_HELP[0].lower()}{RUN_HELP[1:]}")
+    raise RunNotFound(_nothing(text))
+
+
+def _nothing(text: str) -> str:
+    """No run fits; perhaps because its collection is not known, or its name has a slip."""
+    slug = text.strip("/").split("/")[0]
+    known = project.known_collections()["collections"]
+    if slug not in known and project.is_file(slug):
+        return str(project.absent(slug, known))
+    near = nearest(slug, known) if slug not in known else ""
+    meant = f", {near}?" if near else ":"
+    return f"no run fits {text!r}{meant} `unbroken status` lists them; {RUN_HELP[0].lower()}{RUN_HELP[1:]}"

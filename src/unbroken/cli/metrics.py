@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from unbroken.cli import output, project
+from unbroken.cli.options import RunsDir
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import SlurmError, UnbrokenError
 from unbroken.run_dir.events import read_events
@@ -21,6 +22,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the whole table as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the whole table as Parquet (needs pyarrow).")] = None,
+    runs_dir: RunsDir = None,
 ) -> None:
     """Elapsed time, queue wait, CPU and memory use, GPUs and nodes of every run over all its attempts (sacct).
 

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from unbroken.cli.listing import add_to_config
-from unbroken.cli.project import CONFIG
+from unbroken.cli.place import CONFIG, load_project
 from unbroken.collection._sentence import complain
 from unbroken.collection.load import check_slug, load_collection
 from unbroken.collection.model import Collection
-from unbroken.collection.project import load_config
 from unbroken.collection.yaml_io import Document, dump_yaml, scalar
 from unbroken.errors import CollectionError, UnbrokenError
 
@@ -115,7 +114,7 @@ def write(path: Path, keys: dict[str, Any]) -> Collection:
 def _folder() -> Path:
     """Where collections live; the default where config.yaml cannot tell."""
     try:
-        return load_config(CONFIG).collections_dir
+        return load_project().collections_dir
     except CollectionError:
         return Path("config/collections")
 

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from unbroken.cli.locate import RUN_HELP, JobRef, RunRef, find
+from unbroken.cli.options import RunsDir
 from unbroken.cli.why import queued_job
 from unbroken.errors import UnbrokenError
-from unbroken.run_dir import lease
 from unbroken.run_dir.status import read_status
 from unbroken.slurm import client
+from unbroken.slurm.holders import live_holder
 
 _ALLOWED = ("TERM", "USR1", "USR2", "INT")
 
@@ -21,6 +22,7 @@ def command(
     signal: Annotated[
         str, typer.Option(help="TERM as preemption sends it, USR1 as ahead of a time limit; USR2, INT.")
     ] = "TERM",
+    runs_dir: RunsDir = None,
 ) -> None:
     """Send a running run the warning that Slurm would send, to see it save, end with 42 and come back.
 
@@ -36,7 +38,7 @@ def command(
         typer.echo(f"Sent SIG{name} to the steps of job {job_id}. Watch it: unbroken status --watch")
         return
     assert isinstance(found, RunRef)
-    holder = lease.holder(found.paths)
+    holder = live_holder(found.paths)
     if holder is None:
         raise UnbrokenError(f"{found} is not running now; unbroken why {found.name} tells how it stands")
     if not holder.on_this_machine:

@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from unbroken.cli import index
+from unbroken.cli.place import CONFIG, guessed_runs, load_project
 from unbroken.errors import CollectionError
 
-CONFIG = "config/config.yaml"
 _ONE_READ = 16_384
 """More than a run_status.json has, little enough that its buffer costs nothing."""
 
@@ -27,10 +28,9 @@ def known_collections() -> dict[str, Any]:
 
 def _check_collections() -> dict[str, Any]:
     """Read, check and expand every collection that is listed or has run directories; remember them beside the runs."""
-    from unbroken.collection.project import load_config
     from unbroken.collection.yaml_io import load_yaml
 
-    config = load_config(CONFIG)
+    config = load_project()
     collections, files = {}, [Path(CONFIG)]
     unlisted = [slug for slug in folders(str(config.runs_dir)) if config.collection_path(slug).is_file()]
     for slug in dict.fromkeys([*config.collections, *unlisted]):
@@ -44,16 +44,6 @@ def _check_collections() -> dict[str, Any]:
     if config.runs_dir.is_dir():
         index.remember(config.runs_dir / index.NAME, files, known)
     return known
-
-
-def guessed_runs() -> str:
-    """Where the runs live, as one line of config.yaml says: good enough to begin reading before the file is checked."""
-    try:
-        with open(CONFIG, encoding="utf-8", errors="replace") as file:
-            lines = [line.partition("#")[0].split(":", 1) for line in file if line.startswith("runs_dir:")]
-    except OSError:
-        return "runs"
-    return lines[-1][1].strip().strip("'\"") if lines else "runs"
 
 
 def folders(runs: str) -> list[str]:
@@ -72,9 +62,32 @@ def chosen(known: dict[str, Any], slug: str | None) -> dict[str, Any]:
     if slug not in collections:  # trained by name since the collections were last looked at
         collections = _check_collections()["collections"]
     if slug not in collections:
-        there = ", ".join(sorted(collections)) or "none"
-        raise CollectionError(f"there is no collection {slug!r} in {CONFIG}; there are: {there}")
+        raise absent(slug, collections)
     return {slug: collections[slug]}
+
+
+def absent(slug: str, there: Iterable[str]) -> CollectionError:
+    """Why a collection is not among those ``there``: its file is not listed, or there is none."""
+    from unbroken.cli.start import commands
+    from unbroken.collection._sentence import nearest
+
+    config = load_project()
+    if is_file(slug):
+        return CollectionError(
+            f"collection {slug!r} is not listed in {CONFIG}, and nothing of it was started in {config.runs_dir}/ yet; "
+            f"start it with: {commands(slug)}"
+        )
+    names = sorted(there)
+    near = nearest(slug, names)
+    fix = f"{near}?" if near else f"there are: {', '.join(names) or 'none'}"
+    return CollectionError(f"there is no collection {slug!r} in {CONFIG}; {fix}")
+
+
+def is_file(slug: str) -> bool:
+    """Whether ``slug`` is one, and has a file."""
+    from unbroken.collection.load import SLUG
+
+    return bool(SLUG.match(slug)) and load_project().collection_path(slug).is_file()
 
 
 def read_statuses(runs: Path | str, slug: str) -> Statuses:

@@ -5,14 +5,17 @@ from typing import Annotated
 import typer
 
 from unbroken.cli.locate import RUN_HELP, find_run
-from unbroken.cli.why import start_command
+from unbroken.cli.options import RunsDir
+from unbroken.cli.start import start_command
 from unbroken.errors import LeaseHeld, RunDirectoryError
-from unbroken.run_dir import lease
 from unbroken.run_dir.status import read_status
-from unbroken.slurm import client
+from unbroken.slurm.holders import live_holder
 
 
-def command(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
+def command(
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    runs_dir: RunsDir = None,
+) -> None:
     """Clear a failed run: its counters start again at 0, its checkpoints stay, the next snakemake trains it.
 
     Refuses while a trainer holds the run directory.
@@ -22,7 +25,7 @@ def command(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
     ref = find_run(run)
     if not ref.paths.root.is_dir():
         raise RunDirectoryError(f"{ref} has no run directory yet: there is nothing to clear, {start_command(ref)}")
-    holder = lease.holder(ref.paths, client.show_job if client.available("scontrol") else None)
+    holder = live_holder(ref.paths)
     if holder is not None:
         raise LeaseHeld(f"{ref} is being trained by {holder}; cancel that first, or wait for its end")
     before = read_status(ref.paths)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unbroken.cli.look import look
+from unbroken.cli.options import RunsDir
 
 
 def command(
@@ -14,6 +15,7 @@ def command(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between two looks with --watch.", min=1.0)] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")] = False,
+    runs_dir: RunsDir = None,
 ) -> None:
     """How every run stands: progress, time left, attempts, job, and why it waits.
 

@@ -1,7 +1,9 @@
 """``python -m unbroken.report summary|page SLUG``: what the rules do, alone."""
 
 import argparse
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from unbroken.collection import load_config
@@ -15,9 +17,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("what", choices=("summary", "page"), help="write summary.csv and print it, or report.html")
     parser.add_argument("slugs", nargs="*", metavar="SLUG", help="collections; default: those of config.yaml")
     parser.add_argument("--config", default="config/config.yaml", type=Path)
+    runs_dir = os.environ.get("UNBROKEN_RUNS_DIR") or None
+    parser.add_argument("--runs-dir", default=runs_dir, type=Path, help="if Snakemake was given another one")
     asked = parser.parse_args(argv)
     try:
         project = load_config(asked.config)
+        if asked.runs_dir is not None:
+            project = replace(project, runs_dir=asked.runs_dir)
         for slug in asked.slugs or project.collections:
             collection = project.load(slug)
             home = project.results_dir / slug
