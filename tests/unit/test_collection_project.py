@@ -45,6 +45,7 @@ def test_snakemakes_mapping_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("", ": is empty; add `collections:` with a list."),
         ("runs_dir: x", ": the file has no `collections`; add `collections:` with a list."),
         ("collections: []", ", line 1: `collections` is empty; give it at least one entry or remove it."),
         ("collections: a", ', line 1: `collections` is "a"; write a list.'),

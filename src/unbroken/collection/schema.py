@@ -67,16 +67,14 @@ def _unknown(error: Any) -> str:
 
 
 def _sentence(name: str, error: Any, keys: tuple[str | int, ...]) -> str:
-    kind, value, wanted = error.validator, error.instance, error.validator_value
+    kind, value = error.validator, error.instance
     where = f"`{dotted(keys)}`" if keys else "the file"
     if kind == "additionalProperties":
         return _unknown_key(name, _unknown(error), error.schema["properties"], keys)
-    if kind == "required":
-        missing = next(key for key in wanted if key not in value)
-        return f"{where} has no `{missing}`; add `{missing}:` with {_hint(error.schema['properties'].get(missing, {}))}"
-    if kind == "oneOf":
-        both = "trainer" in value and "command" in value
-        return "has both `trainer` and `command`; keep one" if both else _no_trainer(name)
+    if kind == "oneOf" and "trainer" in value and "command" in value:
+        return "has both `trainer` and `command`; keep one"
+    if kind in ("required", "oneOf"):
+        return _missing(error.schema, value, where)
     if kind in ("minItems", "minProperties"):
         return f"{where} is empty; give it at least one entry or remove it"
     if kind == "uniqueItems":
@@ -88,9 +86,16 @@ def _sentence(name: str, error: Any, keys: tuple[str | int, ...]) -> str:
     return f"{where} is {show(value)}{how}; write {wanted_text}"
 
 
-def _no_trainer(name: str) -> str:
-    trainers = ", ".join(_validator(name).schema["properties"]["trainer"]["enum"])
-    return f"names neither `trainer` nor `command`; add `trainer:` with one of {trainers}, or `command:`"
+def _missing(schema: dict[str, Any], value: dict[str, Any], where: str) -> str:
+    """All that has to stand there and does not, in one sentence."""
+    keys = [key for key in schema.get("required", ()) if key not in value]
+    said = [f"has no `{key}`" for key in keys]
+    add = [f"`{key}:` with {_hint(schema['properties'].get(key, {}))}" for key in keys]
+    if "oneOf" in schema and not {"trainer", "command"} & set(value):
+        said.append("names neither `trainer` nor `command`")
+        add.append(f"`trainer:` with {_hint(schema['properties']['trainer'])}, or `command:`")
+    what = f"{where} {' and '.join(said)}" if value else "is empty"
+    return f"{what}; add {', and '.join(add)}"
 
 
 def _unknown_key(name: str, key: str, known: dict[str, Any], keys: tuple[str | int, ...]) -> str:

@@ -89,11 +89,12 @@ class Document:
         self._text = text
         self._budget = len(text) + MAX_ALIASED
         node = self._compose()
-        if node is None:
-            raise complain(name, None, "is empty; write at least `trainer:` and `config:` there")
+        if node is None:  # an empty file: the schema says what has to stand there
+            self.data: dict[str, Any] = {}
+            return
         if not isinstance(node, yaml.MappingNode):
             raise complain(name, _line(node), "is not a mapping; write `key: value` lines")
-        self.data: dict[str, Any] = self._build(node, ())
+        self.data = self._build(node, ())
 
     @classmethod
     def read(cls, path: Path) -> "Document":
