@@ -12,6 +12,7 @@ import pytest
 from tests.unit.cli_kit import Cli
 from tests.unit.fake_slurm import FakeSlurm
 
+from unbroken import __version__
 from unbroken.cli.locate import JobRef, RunNotFound, RunRef, find
 from unbroken.run_dir import lease
 from unbroken.run_dir.events import append_event, read_events
@@ -107,6 +108,50 @@ def test_why_asks_slurm_where_it_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     assert ["scontrol", "show", "job", "9"] in slurm.calls()
     code, said = cli("gpu", "9")
     assert code == 1 and "has no GPU" in said
+
+
+NO_SLURM = "there is no Slurm on this machine (scontrol is not installed); call this on a login node of the cluster"
+
+
+@pytest.mark.parametrize(
+    "words", [["cluster"], ["cluster", "--json"], ["gpu", "4711"], ["preempt", "4711"], ["metrics"]]
+)
+def test_without_slurm_a_command_that_needs_it_says_one_sentence(cli: Cli, words: list[str]) -> None:
+    paths = cli.runs()[0]
+    paths.root.mkdir(parents=True)
+    update_status(paths, slurm_job_id="5")  # for metrics: there is something to ask for
+    code, said = cli(*words)
+    command = {"metrics": "sacct", "preempt": "scancel"}.get(words[0], "scontrol")
+    assert (code, said) == (1, f"unbroken: {NO_SLURM.replace('scontrol', command)}\n")
+
+
+def test_without_a_slurm_conf_the_commands_own_words_are_kept_away(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = FakeSlurm(cli.folder / "nothing", monkeypatch)
+    said = "scontrol: error: DNS SRV lookup failed\nscontrol: fatal: Could not establish a configuration source"
+    slurm.answer(["scontrol", "show", "config"], stderr=said, code=1)
+    assert cli("cluster")[1] == f"unbroken: {NO_SLURM.replace('is not installed', 'finds no slurm.conf')}\n"
+
+
+def test_why_of_a_job_without_slurm_does_not_claim_that_slurm_was_asked(cli: Cli) -> None:
+    verdict = json.loads(cli("why", "4711", "--json")[1])
+    assert verdict["kind"] == "unknown" and "Slurm could not be asked" in verdict["sentence"]
+    assert "login node" in verdict["fix"]
+
+
+def test_the_wait_after_a_requeue_is_this_clusters_own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = FakeSlurm(cli.folder / "nothing", monkeypatch)
+    record = "JobId=12 JobName=x\n   JobState=PENDING Reason=BeginTime Restarts=1 Partition=p PreemptTime=None\n"
+    (cli.folder / "job.txt").write_text(record)
+    slurm.answer(["scontrol", "show", "job", "12"], str(cli.folder / "job.txt"))
+    sentence = json.loads(cli("why", "12", "--json")[1])["sentence"]
+    assert "Here that is 9 s after each requeue." in sentence  # cred_expire=8 and the second after it
+    slurm.answer(["scontrol", "show", "config"], stderr="scontrol: error: not now", code=1)
+    sentence = json.loads(cli("why", "12", "--json")[1])["sentence"]
+    assert "after a requeue Slurm sets one" in sentence and "minutes" not in sentence and "Here" not in sentence
+
+
+def test_the_version(cli: Cli) -> None:
+    assert cli("--version") == (0, f"unbroken {__version__}\n")
 
 
 def test_retry_clears_the_counters_and_keeps_the_checkpoint(cli: Cli) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from unbroken import __version__
 from unbroken.errors import UnbrokenError
 
 COMMANDS = {
@@ -44,10 +45,19 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"unbroken {__version__}")
+        raise typer.Exit
+
+
 def _project(
     project: Annotated[
         Path | None, typer.Option("--project", "-C", help="The project's directory (with config/); default: here.")
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Which version this is.")
+    ] = False,
 ) -> None:
     if project is not None:
         try:

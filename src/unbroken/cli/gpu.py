@@ -39,7 +39,7 @@ def command(
             f"job {job_id} has no GPU (TRES={job.get('TRES', '?')}); ask for one in the collection: resources.gpu: 1"
         )
     if not client.available("srun"):
-        raise SlurmError("srun is not installed on this machine: run this on a login node")
+        raise SlurmError("srun is not installed on this machine: call this on a login node of the cluster")
     loop = f"-l {every}" if every else ""
     missing = "{ echo 'unbroken: no nvidia-smi on this node' >&2; exit 127; }"
     script = f"command -v nvidia-smi >/dev/null || {missing}; exec nvidia-smi {loop}"

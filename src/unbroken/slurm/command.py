@@ -53,6 +53,7 @@ _KINDS: tuple[tuple[type[SlurmError], str], ...] = (
         r"|protocol authentication error|munge",
     ),
 )
+_MISSING = "there is no Slurm on this machine ({}); call this on a login node of the cluster"
 _OPTION_VARIABLES = ("SQUEUE_", "SACCT_", "SINFO_", "SCONTROL_", "SCANCEL_")
 
 
@@ -82,7 +83,7 @@ def run(argv: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
             check=False,
         )
     except (FileNotFoundError, PermissionError) as error:
-        raise SlurmMissing(f"{argv[0]} is not installed on this machine: {error.strerror}") from error
+        raise SlurmMissing(_MISSING.format(f"{argv[0]} is not installed")) from error
     except OSError as error:
         raise SlurmRefused(f"{argv[0]} could not be started: {error}") from error
     except subprocess.TimeoutExpired as error:
@@ -102,4 +103,8 @@ def failure(command: str, code: int, message: str) -> SlurmError:
     """The fitting error for what ``command`` wrote before it exited with ``code``."""
     said = " ".join(message.split()) or "no message"
     kind = next((kind for kind, pattern in _KINDS if re.search(pattern, message.lower())), SlurmRefused)
+    if kind is SlurmMissing:
+        return SlurmMissing(_MISSING.format(f"{command} finds no slurm.conf"))
+    if kind is AccountingDisabled:
+        return AccountingDisabled(f"{command}: this cluster keeps no accounting (AccountingStorageType=none)")
     return kind(f"{command} failed with exit code {code}: {said[:500]}")

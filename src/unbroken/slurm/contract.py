@@ -119,9 +119,13 @@ def _min_job_age(config: Mapping[str, str], poll_s: int) -> Line:
 
 
 def _requeue_delay(config: Mapping[str, str]) -> Line:
+    return Line("ok", "wait after a requeue", f"about {requeue_wait_s(config)} s (cred_expire), then the queue")
+
+
+def requeue_wait_s(config: Mapping[str, str]) -> int:
+    """So long a requeued job may not start: until its old credential has expired; 120 s is Slurm's default."""
     match = re.search(r"cred_expire=(\d+)", config.get("AuthInfo", ""))
-    delay = (int(match[1]) if match else 120) + 1
-    return Line("ok", "wait after a requeue", f"about {delay} s (cred_expire), then the queue")
+    return (int(match[1]) if match else 120) + 1
 
 
 def _accounting(config: Mapping[str, str], why_not: str | None) -> Line:

@@ -63,6 +63,8 @@ def _waiting(evidence: Evidence) -> Verdict | None:
         kind, "waits in the queue"
     )
     sentence = f"{evidence.name}: {job} {verb} because {reason.words} ({reason.code})."
+    if evidence.requeue_wait_s is not None:
+        sentence += f" Here that is {evidence.requeue_wait_s} s after each requeue."
     status = evidence.status
     if status and status.status == "preempted":
         place = f"step {status.global_step}" if status.global_step else "its last checkpoint, if it saved one"
@@ -178,6 +180,9 @@ def _left_running(evidence: Evidence) -> Verdict | None:
 
 def _lost(evidence: Evidence) -> Verdict:
     if not evidence.about_run:
+        if not evidence.controller_answered:
+            sentence = f"{evidence.name}: it belongs to no run here, and Slurm could not be asked about it."
+            return Verdict("unknown", sentence, fix="Ask where Slurm answers: on a login node of the cluster.")
         sentence = f"{evidence.name}: Slurm does not know this job (any more), neither the controller nor accounting."
         return Verdict("unknown", sentence, fix="Check the number; squeue --me shows yours.")
     saved = (

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +12,13 @@ from unbroken.errors import RunDirectoryError, SlurmError
 from unbroken.run_dir.events import read_events
 from unbroken.run_dir.status import RunStatus, read_status
 from unbroken.slurm import client
+from unbroken.slurm.contract import requeue_wait_s
 from unbroken.slurm.holders import live_holder
 from unbroken.slurm.verdict import Evidence
 
 LOG_BYTES = 65_536
 """So much of the end of a log is read."""
+_CONTROLLER = "the controller's view of the job"
 _HASH = re.compile(r"[0-9a-f]{12}")
 
 _T = TypeVar("_T")
@@ -49,6 +51,8 @@ def about_run(name: str, paths: RunPaths, command: str, queued_job: str | None =
         lease=str(holder) if holder else None,
         job_id=job_id,
         job=job,
+        controller_answered=_answered(notes),
+        requeue_wait_s=_requeue_wait(job),
         rows=rows,
         log=str(log) if log else None,
         log_tail=_tail(log),
@@ -66,6 +70,8 @@ def about_job(job_id: str) -> Evidence:
         name=f"job {job_id}",
         job_id=job_id,
         job=job,
+        controller_answered=_answered(notes),
+        requeue_wait_s=_requeue_wait(job),
         rows=rows,
         log=str(log) if log else None,
         log_tail=_tail(log),
@@ -109,9 +115,21 @@ def _status(paths: RunPaths, notes: list[str]) -> RunStatus:
 def _ask_slurm(job_id: str | None, all_ids: Sequence[str], notes: list[str]) -> tuple[Any, list[client.AccountingRow]]:
     if not all_ids or not job_id:
         return None, []
-    job = _or_none(lambda: client.show_job(job_id), "the controller's view of the job", notes)
+    job = _or_none(lambda: client.show_job(job_id), _CONTROLLER, notes)
     rows = _or_none(lambda: client.accounting(all_ids), "accounting", notes)
     return job, rows or []
+
+
+def _answered(notes: Sequence[str]) -> bool:
+    return not any(note.startswith(_CONTROLLER) for note in notes)
+
+
+def _requeue_wait(job: Mapping[str, str] | None) -> int | None:
+    """How long a job that waits for a set time has to, where a requeue has set it."""
+    if job is None or job.get("Reason") != "BeginTime" or job.get("Restarts", "0") == "0":
+        return None
+    config = _or_none(client.show_config, "how long it waits", [])
+    return requeue_wait_s(config) if config else None
 
 
 def _or_none(question: Callable[[], _T], what: str, notes: list[str]) -> _T | None:

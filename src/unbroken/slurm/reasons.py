@@ -30,7 +30,7 @@ _ADMIN = "Ask the administrators of the cluster."
 _PARTITION = "Choose another partition (unbroken cluster lists them) under `slurm_partition`, or wait until it is up."
 _ASK_LESS = "Ask for less in the collection's resources, or for another partition or QOS."
 _ACCOUNT = "Set `slurm_account` (and `qos`) in the profile to one of those that `unbroken cluster` lists for you."
-_BEGIN = "it may not start before a set time (after a requeue Slurm waits about two minutes)"
+_BEGIN = "it may not start before a set time (after a requeue Slurm sets one)"
 _RESUBMIT = "Cancel it (scancel JOBID) and start the collection again: snakemake --profile slurm."
 
 _TABLE: Final[dict[str, tuple[Kind, str, str]]] = {

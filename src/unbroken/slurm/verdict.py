@@ -79,6 +79,10 @@ class Evidence:
     """The newest job of the run, or the job asked about."""
     job: Mapping[str, str] | None = None
     """``scontrol show job`` of it; None when the controller has forgotten it, or was not asked."""
+    controller_answered: bool = True
+    """Without that, ``job`` is None for another reason than that Slurm has forgotten it."""
+    requeue_wait_s: int | None = None
+    """So long this cluster lets a requeued job wait; None where that is not known, or no matter."""
     rows: Sequence[AccountingRow] = ()
     """sacct, all jobs of the run, every requeue."""
     log: str | None = None
