@@ -274,7 +274,7 @@ def test_an_error_is_one_message(tmp_path: Path, undisturbed: Path) -> None:
     process = start(folder)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "unbroken: hidden is -8; give a whole number of at least 1" in output and "Traceback" not in output
+    assert "CollectionError: hidden is -8; give a whole number of at least 1" in output and "Traceback" not in output
     process = start(undisturbed, "--seed", "9")
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 44 and "seed: 1 -> 9" in output

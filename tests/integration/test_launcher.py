@@ -245,6 +245,32 @@ def test_a_full_disk_is_told_and_nothing_hangs_c15(run: Run) -> None:
         subprocess.run(["umount", str(run.paths.root)], check=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
+def test_a_crash_for_a_full_disk_is_recorded_and_not_trained_again_in_the_same_call_c15(run: Run) -> None:
+    run.environment["UNBROKEN_CALL_ID"] = "call-1"
+    run.paths.root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(run.paths.root)], check=True)
+    try:
+        fill = "seq 2000; cat /dev/zero > $UNBROKEN_RUN_DIR/filler 2>/dev/null"  # the log's last block is full too
+        run.bash(f"{fill}; seq 2000; echo 'CheckpointError: no space (No space left on device)' >&2; exit 1")
+        assert run.run()[0] == 1
+        assert (run.status.status, run.status.failure, run.status.attempt) == ("failed", "crash", 1)
+        assert run.status.reason == "crashed with exit code 1: CheckpointError: no space (No space left on device)"
+        for _ in range(3):  # Snakemake's retries: nothing can be written, so nothing is trained
+            code, said = run.run()
+            assert code == 1 and "No space left" in said and "Traceback" not in said
+        assert (run.status.failure, run.status.attempt) == ("crash", 1)
+        (run.paths.root / "filler").unlink()
+        code, said = run.run()
+        assert code == 1 and "does not train it again" in said and "no space" in said
+        run.environment["UNBROKEN_CALL_ID"] = "call-2"
+        run.bash(WRITE_RESULT)
+        assert run.run()[0] == 0 and run.status.attempt == 2
+        assert not run.paths.status_spare.exists()
+    finally:
+        subprocess.run(["umount", str(run.paths.root)], check=True)
+
+
 def test_the_launcher_starts_light() -> None:
     heavy = {"torch", "yaml", "jsonschema", "numpy", "pandas", "subprocess", "argparse", "typer"}
     code = f"import sys, unbroken.launch.launcher; print(sorted({heavy} & set(sys.modules)))"

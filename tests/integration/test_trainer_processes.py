@@ -144,4 +144,4 @@ def test_a_mistake_is_one_sentence(tmp_path: Path) -> None:
     run = begin(PLAIN, tmp_path, widht=4)
     assert run.wait(60) == 1
     last = (tmp_path / "log").read_text().splitlines()[-1]
-    assert last == "unbroken: widht is not a key that this trainer knows; did you mean width?"
+    assert last == "CollectionError: widht is not a key that this trainer knows; did you mean width?"

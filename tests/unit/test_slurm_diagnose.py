@@ -48,6 +48,7 @@ def preempted(reason: str, **more: Any) -> RunStatus:
 
 
 RUNNING = RunStatus(status="running", attempt=1, global_step=50, total_steps=100, host="n1", slurm_job_id="7")
+NO_SPACE = "CheckpointError: cannot save a checkpoint in runs/x: no space (No space left on device): free some space"
 ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restarts": "0", "Reason": "None"}
 
 
@@ -70,6 +71,10 @@ ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restar
         (run(RUNNING, job_id="7", rows=[row("FAILED", code=3)]), "lost", ""),
         (run(failed("crash", "crashed", exit_code=1), log="a.log", log_tail="Traceback\nValueError: nan\n"), "crash",
          "ValueError: nan"),
+        (run(failed("crash", f"crashed with exit code 1: {NO_SPACE}", exit_code=1), log="a.log", log_tail="step 4\n"),
+         "crash", f"it crashed: a disk is full: {NO_SPACE}. Its log: a.log"),
+        (run(failed("crash", "crashed", exit_code=1), log_tail="OSError: [Errno 28] No space left on device\n"),
+         "crash", "it crashed: a disk is full: OSError: [Errno 28] No space left on device."),
         (run(failed("crash", "crashed", exit_code=1), log_tail="torch.OutOfMemoryError: CUDA out of memory."), "crash",
          "memory of the GPU"),
         (run(failed("crash", "crashed", exit_code=1), job_id="7", rows=[row("FAILED"), OOM]),

@@ -30,6 +30,11 @@ class RunPaths:
         return self.root / "run_status.json"
 
     @property
+    def status_spare(self) -> Path:
+        """Room for the next run_status.json during an attempt, taken before the disk can be full."""
+        return self.root / ".run_status.spare"
+
+    @property
     def events(self) -> Path:
         """Append-only history, one JSON object a line."""
         return self.root / "events.jsonl"

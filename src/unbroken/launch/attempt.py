@@ -12,14 +12,14 @@ from unbroken.errors import UnbrokenError
 from unbroken.launch import admission, grace, signals, slurm_view, trainer
 from unbroken.launch.evidence import Memory, Progress, reads_as_json
 from unbroken.launch.policy import Decision, End, decide
-from unbroken.launch.say import last_lines, log_to, say
+from unbroken.launch.say import log_to, say
 from unbroken.launch.spec import Spec
 from unbroken.launch.tee import Tee
 from unbroken.launch.watch import Heartbeat, Watch, Watched
 from unbroken.run_dir import lease as leases
 from unbroken.run_dir.events import append_event, read_events
 from unbroken.run_dir.files import utc_now, write_atomic
-from unbroken.run_dir.status import RunStatus, update_status
+from unbroken.run_dir.status import RunStatus, keep_spare, update_status
 from unbroken.snapshot.record import AttemptCode
 
 
@@ -42,6 +42,7 @@ class Attempt:
     lease: leases.Lease
     number: int = 0
     fenced: bool = False
+    tee: Tee | None = None
 
     def run(self) -> tuple[int, Decision | None]:
         """The launcher's exit code, and the decision where an attempt was made."""
@@ -115,6 +116,7 @@ class Attempt:
         asked = (job.mem_mb if job else None) or self.spec.resources.get("mem_mb")
         details = {"slurm_job_id": job.id if job else None, "progress": Progress.of(self.paths).dump()}
         append_event(self.paths, "run_started", self.number, **details, argv=self.argv)
+        keep_spare(self.paths)
         return update_status(
             self.paths,
             status="running",
@@ -137,7 +139,7 @@ class Attempt:
         if signals.arrived:
             say(f"{signals.arrived[0].name} arrived before the trainer was started")
             return None
-        tee = Tee(log)
+        self.tee = tee = Tee(log)
         code = AttemptCode(self.paths, self.spec.operational, self.argv, self.number)
         pinned = code.enter()
         environment = trainer.trainer_environment(
@@ -186,7 +188,6 @@ class Attempt:
         seen = watched or Watched(forwarded=signals.arrived[:1])
         by_sigkill = seen.exit_code in (-9, 137)
         out_of_memory = memory.killed(paths.attempt_log(self.number), current.mem_mb_asked, by_sigkill)
-        last = last_lines(paths.attempt_log(self.number), 1)
         end = End(
             exit_code=seen.exit_code,
             started=watched is not None,
@@ -200,7 +201,7 @@ class Attempt:
             shutdown_recorded=self._shutdown_recorded(),
             descendant_resumable=seen.descendant_resumable,
             behind_agent=self.spec.behind_agent,
-            last_line=last[0] if last else "",
+            last_line=self.tee.last_line(paths.attempt_log(self.number)) if self.tee else "",
             stopped_ahead=seen.stopped_ahead,
         )
         lead = max(slurm_view.warning_lead_s(self.spec.resources), self._margin_s)
@@ -231,7 +232,8 @@ class Attempt:
 
     def _record(self, decision: Decision, exit_code: int | None, extra: dict[str, Any]) -> None:
         changes = {**admission.status_changes(decision, exit_code), **extra}
-        quietly(lambda: update_status(self.paths, **changes))
+        quietly(lambda: update_status(self.paths, from_spare=True, **changes))
+        quietly(lambda: self.paths.status_spare.unlink(missing_ok=True))
         if decision.status == "completed":
             quietly(lambda: write_atomic(self.paths.kept_result, self.paths.result.read_bytes()))
         event = {"completed": "run_completed", "failed": "run_failed"}.get(decision.status)

@@ -25,8 +25,13 @@ def last_lines(log: Path, count: int = 15, most_bytes: int = 8192) -> list[str]:
     try:
         with open(log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - most_bytes))
-            text = file.read().decode(errors="replace")
+            return lines_of(file.read())[-count:]
     except OSError:
         return []
+
+
+def lines_of(output: bytes) -> list[str]:
+    """The lines of a trainer's output that are not the launcher's."""
+    text = output.decode(errors="replace")
     lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n")]
-    return [line for line in lines if line and not line.startswith("unbroken: ")][-count:]
+    return [line for line in lines if line and not line.startswith("unbroken: ")]

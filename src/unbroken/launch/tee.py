@@ -3,10 +3,12 @@
 import contextlib
 import os
 import threading
+from pathlib import Path
 
-from unbroken.launch.say import say
+from unbroken.launch.say import last_lines, lines_of, say
 
 _CHUNK = 1 << 16
+TAIL_BYTES = 8192
 
 
 class Tee:
@@ -16,6 +18,9 @@ class Tee:
         self._log = log
         self._read, self.write_end = os.pipe2(os.O_CLOEXEC)
         self._moved = 0
+        self.tail = b""
+        """The end of the output, for when the log does not take it."""
+        self.log_failed = False
         self._thread = threading.Thread(target=self._copy, daemon=True)
 
     def start(self) -> None:
@@ -24,15 +29,21 @@ class Tee:
         self._thread.start()
 
     def _copy(self) -> None:
-        log_works = out_works = True
+        out_works = True
         while chunk := os.read(self._read, _CHUNK):
             self._moved += 1
-            if log_works and (error := _write(self._log, chunk)):
-                log_works = False
+            self.tail = (self.tail + chunk)[-TAIL_BYTES:]
+            if not self.log_failed and (error := _write(self._log, chunk)):
+                self.log_failed = True
                 say(f"the attempt's log takes no more ({error}); the trainer goes on, its output only on stdout")
             if out_works and _write(1, chunk):
                 out_works = False  # nobody reads any more; the log has it
             self._moved += 1
+
+    def last_line(self, log: Path) -> str:
+        """What the trainer said last: the error, where there is one. A full disk has not taken it into the log."""
+        lines = lines_of(self.tail) if self.log_failed else last_lines(log, 1)
+        return lines[-1] if lines else ""
 
     def finish(self, patience_s: float = 5.0) -> None:
         """Wait for the rest of the output, as long as it moves."""

@@ -3,15 +3,20 @@
 Its writers take turns and never meet: the launcher before and after an attempt, the trainer during it.
 """
 
+import json
+import os
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run_dir.files import read_json, utc_now, write_json
+from unbroken.run_dir.files import read_json, utc_now, write_atomic, write_json
 
 State = Literal["pending", "running", "preempted", "completed", "failed"]
 SCHEMA_VERSION = 1
+SPARE_BYTES = 8192
+"""More than a run_status.json with a long reason has."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,36 @@ def read_status(paths: RunPaths) -> RunStatus:
     return RunStatus(**{key: item for key, item in value.items() if key in _FIELDS})
 
 
-def update_status(paths: RunPaths, *, durable: bool = True, **changes: Any) -> RunStatus:
+def update_status(paths: RunPaths, *, durable: bool = True, from_spare: bool = False, **changes: Any) -> RunStatus:
     """Replace some fields of run_status.json and return the new state.
+
+    Args:
+        from_spare: on a full disk use the room that ``keep_spare`` has taken.
 
     Raises:
         RunDirectoryError: the file there is not a JSON object.
         OSError: it cannot be written; the old one is untouched.
     """
     new = replace(read_status(paths), **changes, updated_at=utc_now())
-    write_json(paths.status, asdict(new), durable)
+    try:
+        write_json(paths.status, asdict(new), durable)
+    except OSError:
+        if not from_spare or not paths.status_spare.exists():
+            raise
+        _write_spare(paths.status_spare, json.dumps(asdict(new), indent=2).encode() + b"\n")
+        os.replace(paths.status_spare, paths.status)
     return new
+
+
+def keep_spare(paths: RunPaths) -> None:
+    """Take the room for one more run_status.json, so that an attempt can tell how it ended when the disk is full."""
+    if not paths.status_spare.exists():
+        write_atomic(paths.status_spare, b" " * SPARE_BYTES)
+
+
+def _write_spare(spare: Path, content: bytes) -> None:
+    """Write into the blocks that the file has: it becomes shorter, never longer."""
+    with open(spare, "r+b") as file:
+        file.write(content)
+        file.truncate()
+        os.fsync(file.fileno())

@@ -145,12 +145,16 @@ def no_result(evidence: Evidence, what: str) -> Verdict:
 
 def crash(evidence: Evidence, what: str) -> Verdict:
     """An error of the program: names the exception and the log."""
-    exception = evidence.exception()
+    exception, full = evidence.exception(), evidence.disk_full()
+    if full:
+        what, exception = "a disk is full", full.rstrip(".")
     if evidence.gpu_out_of_memory():
         what = "the memory of the GPU (not of the job) was too small"
     where = f" Its log: {evidence.log}" if evidence.log else ""
     said = f": {exception}" if exception else ""
     fix = f"Read {evidence.log}, mend the cause" if evidence.log else "Read its log, mend the cause"
+    if full:
+        fix = "Free some space there (df -h shows how full each disk is)"
     if evidence.gpu_out_of_memory():
         fix = "Lower the batch (with more gradient accumulation the effective batch stays), or ask for a larger GPU"
     return Verdict("crash", f"{evidence.name}: it crashed: {what}{said}.{where}", fix=f"{fix}; then {again(evidence)}")

@@ -36,6 +36,7 @@ Kind = Literal[
 
 _OOM_TEXT = re.compile(r"oom.?kill|killed by the cgroup out-of-memory handler|exceeded .*memory limit", re.IGNORECASE)
 _GPU_OOM_TEXT = re.compile(r"CUDA out of memory|HIP out of memory|OutOfMemoryError: CUDA|CUBLAS_STATUS_ALLOC_FAILED")
+_DISK_TEXT = re.compile(r"No space left on device|Disk quota exceeded|no space \(|the quota is used up")
 _NOT_THE_TRAINER = ("unbroken: ", "srun: ", "slurmstepd")
 _STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
 _EXCEPTION = re.compile(r"^(?:\[[^\]]*\]:?\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b(?::.*)?)$")
@@ -147,6 +148,12 @@ class Evidence:
 
     def gpu_out_of_memory(self) -> bool:
         return bool(_GPU_OOM_TEXT.search(self.log_tail))
+
+    def disk_full(self) -> str | None:
+        """The error of a full disk, which may have kept it out of the log but not out of run_status.json; else None."""
+        reason = (self.status.reason if self.status else None) or ""
+        told = (re.sub(r"^crashed with exit code -?\d+: ", "", reason), self.exception() or "")
+        return next((text for text in told if _DISK_TEXT.search(text)), None)
 
     def exception(self) -> str | None:
         """The last line of the log that names an exception, else its last line, else None."""

@@ -17,7 +17,8 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except UnbrokenError as error:
-        print(f"unbroken: {error}", file=sys.stderr, flush=True)
+        # As a traceback would end: the launcher's own lines begin with "unbroken:", and this is the trainer's error.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(error.exit_code) from error
 
 
