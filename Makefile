@@ -31,7 +31,7 @@ run: $(READY)  ## train the demo collection here, print its summary, write its r
 
 # Two workers: the tests on Slurm wait most of the time, the others compute meanwhile.
 test: $(READY) browser  ## every test, on a real Slurm that is started on this machine
-	python -m pytest -n 2 --dist loadgroup
+	python -m pytest -n 2 --dist loadgroup --durations=40
 
 test-fast: $(READY)  ## what needs neither Slurm nor much time
 	python -m pytest -m "not slurm and not slow and not browser"

@@ -10,6 +10,7 @@ import pytest
 from .cluster import Cluster, ClusterUnavailable
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the mark in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of them on one worker of pytest-xdist, in turn: they share the cluster and wait most of the time."""
     for item in items:
