@@ -32,3 +32,7 @@ rule all:
             for slug in PROJECT.collections
             for target in collection_targets(slug)
         ],
+
+
+# Last: every rule is known here.
+include: "workflow/rules/targets.smk"

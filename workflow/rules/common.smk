@@ -13,6 +13,7 @@ from snakemake.exceptions import WorkflowError
 from unbroken.collection import load_config
 from unbroken.collection.identity import config_hash
 from unbroken.collection.project import check_folder, check_given
+from unbroken.collection.targets import named_slugs, slugs_in
 from unbroken.errors import UnbrokenError
 from unbroken.launch.memory import memory_to_ask
 from unbroken.run_dir.files import write_json
@@ -28,10 +29,8 @@ def wanted_slugs(project):
 
     A Snakemake inside a job is named its one target, and need not read the others.
     """
-    there = sorted(path.stem for path in project.collections_dir.glob("*.yaml"))
-    named = [
-        slug for slug in there if any(slug in argument for argument in sys.argv[1:])
-    ]
+    there = slugs_in(project.collections_dir)
+    named = named_slugs(there, sys.argv[1:])
     return (
         named
         if workflow.remote_exec
