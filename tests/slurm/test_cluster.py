@@ -124,10 +124,15 @@ def test_power_loss_of_a_node_ends_its_jobs(cluster: Cluster) -> None:
     job = cluster.sbatch("sleep 301", f"--nodelist={node}")
     cluster.wait_state(job, "RUNNING")
     until(lambda: _named(cluster.leftovers(), "sleep 301"), 10, "the job's process")
+    cluster.stop_slurmdbd()
     cluster.kill_slurmd(node, jobs=True)
     assert not _named(cluster.leftovers(), "sleep 301")
     cluster.start_slurmd(node)
+    cluster.start_slurmdbd()  # may be given the number of the mount namespace that the lost slurmd had
     cluster.cancel(job)
+    cluster.kill_slurmd(node, jobs=True)
+    assert "slurmdbd" in cluster.daemons()
+    cluster.start_slurmd(node)
 
 
 def test_nothing_is_left_when_no_job_runs(cluster: Cluster) -> None:

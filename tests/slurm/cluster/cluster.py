@@ -91,6 +91,8 @@ class Cluster(Client):
             return self.everything()
 
         processes.kill_all(left, self.nodes)
+        for node in self.nodes:
+            self._daemons.forget_namespaces(node)
         processes.remove_cgroups(self.nodes)
         if not os.environ.get("TESTCLUSTER_KEEP"):
             boot.remove_root(self)
@@ -140,6 +142,7 @@ class Cluster(Client):
             processes.kill_all(
                 lambda: [p for p in self.everything() if processes.namespace(p.pid) in namespaces], [node]
             )
+            self._daemons.forget_namespaces(node)
 
     def start_slurmd(self, node: str) -> None:
         """Start the slurmd of a node and wait until the controller can use it."""

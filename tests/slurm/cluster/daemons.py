@@ -25,6 +25,7 @@ class Daemons:
         self._env = env | {"MYSQL_UNIX_PORT": str(layout.mariadb_socket)}
         self._private = private
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._held: dict[str, list[int]] = {}
 
     def start(self, name: str, argv: list[str]) -> None:
         """Start a daemon in the foreground of its own session, with its own view of /etc/slurm."""
@@ -101,15 +102,25 @@ class Daemons:
             self._reap(name)
 
     def namespaces(self, name: str) -> set[str]:
-        """Mount namespaces that incarnations of this daemon have lived in; its jobs live on in them."""
+        """Mount namespaces that incarnations of this daemon have lived in; its jobs live on in them.
+
+        Each is held open: the kernel gives the number of one that nobody holds to the next daemon that starts.
+        """
         path = self._layout.run / f"{name}.ns"
         known = set(path.read_text().split()) if path.exists() else set()
         pid = self.pid(name)
         now = namespace(pid) if pid else ""
         if self._private and now and now not in known and now != namespace(os.getpid()):
             known.add(now)
+            self._held.setdefault(name, []).append(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY))
             path.write_text("\n".join(sorted(known)) + "\n")
         return known
+
+    def forget_namespaces(self, name: str) -> None:
+        """Nothing lives in them any more."""
+        (self._layout.run / f"{name}.ns").unlink(missing_ok=True)
+        for handle in self._held.pop(name, []):
+            os.close(handle)
 
     def _still(self, name: str, pid: int) -> bool:
         child = self._children.get(name)
