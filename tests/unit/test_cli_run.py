@@ -88,6 +88,7 @@ def test_why_of_a_collection_explains_what_is_not_finished(cli: Cli) -> None:
     code, said = cli("why", "x")
     assert code == 0
     assert said.startswith("x/") and said.count("What to do:") == 1
+    assert said.splitlines()[0].count(crashed.root.parent.name) == 1
     assert said.endswith("x: 1 of 4 runs finished, 2 not started\n")
     code, said = cli("why", "x", "--json")
     assert [verdict["kind"] for verdict in json.loads(said)] == ["crash"]

@@ -1,5 +1,6 @@
 """The verdict, a pure function: one line of evidence each. The same ends for real: tests/slurm/test_why.py."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from unbroken.run_dir.status import RunStatus
 from unbroken.slurm.accounting_rows import AccountingRow
 from unbroken.slurm.diagnose import diagnose
-from unbroken.slurm.verdict import Evidence
+from unbroken.slurm.verdict import Evidence, Verdict
 
 COMMAND = "snakemake --profile slurm demo"
 
@@ -110,6 +111,12 @@ ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restar
         (Evidence("job 7", job_id="7", rows=[row("FAILED", code=43)]), "gave_up", ""),
         (Evidence("job 7", job_id="7", rows=[row("FAILED", "0", 42), row("FAILED", code=42)]), "preempted", "42"),
         (Evidence("job 7", job_id="7", rows=[row("FAILED", code=42, elapsed_s=3550)]), "time_limit", "42"),
+        (Evidence("job 7", job_id="7", rows=[row("CANCELLED", cancelled_by=5)]), "cancelled", "user id 5"),
+        (Evidence("job 7", job_id="7", rows=[row("NODE_FAIL")]), "node_failure", "its node (n1) failed"),
+        (Evidence("job 7", job_id="7", job=ALIVE), "running", "it is running on n1"),
+        (Evidence("job 7", job_id="7", job={"JobState": "PENDING", "Reason": "Priority"}), "pending", "waits"),
+        (run(preempted("stopped (SIGINT); state saved")), "preempted", "it was stopped (SIGINT); state saved"),
+        (run(preempted("stopped by itself (no signal); state saved")), "preempted", "it stopped by itself"),
         (Evidence("job 7", job_id="7", rows=[row("COMPLETED")]), "completed", "normally"),
         (Evidence("job 7", job_id="7"), "unknown", "does not know"),
         (Evidence("job 7", job_id="7", rows=[row("QUANTUM_LEAP")]), "unknown", "does not know"),
@@ -121,6 +128,15 @@ def test_verdict(evidence: Evidence, kind: str, words: str) -> None:
     assert (verdict.kind, words in verdict.sentence) == (kind, True), verdict
     assert verdict.sentence.startswith(evidence.name) and verdict.sentence.endswith((".", ".log"))
     assert verdict.fix or kind == "completed"
+    reads_well(verdict, evidence.name)
+
+
+def reads_well(verdict: Verdict, name: str) -> None:
+    """No name and no word twice, no full stop twice, no sentence that begins small."""
+    assert verdict.sentence.count(name) == 1, verdict.sentence
+    for text in (verdict.sentence, verdict.fix):
+        assert ".." not in text and not re.search(r"\b(\w+)\W+\1\b|[.] [a-z]", text), text
+    assert verdict.fix[:1] == verdict.fix[:1].upper()
 
 
 def test_a_requeue_that_looks_cancelled_in_the_controller_is_none() -> None:

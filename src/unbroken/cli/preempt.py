@@ -40,7 +40,7 @@ def command(
     assert isinstance(found, RunRef)
     holder = live_holder(found.paths)
     if holder is None:
-        raise UnbrokenError(f"{found} is not running now; unbroken why {found.name} tells how it stands")
+        raise UnbrokenError(f"{found} is not running now; `unbroken why` tells how it stands")
     if not holder.on_this_machine:
         raise UnbrokenError(f"{found} runs outside Slurm on another machine: {holder}; send the signal there")
     os.kill(holder.pid, getattr(signals, f"SIG{name}"))

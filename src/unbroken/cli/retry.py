@@ -24,7 +24,9 @@ def command(
 
     ref = find_run(run)
     if not ref.paths.root.is_dir():
-        raise RunDirectoryError(f"{ref} has no run directory yet: there is nothing to clear, {start_command(ref)}")
+        raise RunDirectoryError(
+            f"{ref} has no run directory yet: there is nothing to clear; start it with: {start_command(ref)}"
+        )
     holder = live_holder(ref.paths)
     if holder is not None:
         raise LeaseHeld(f"{ref} is being trained by {holder}; cancel that first, or wait for its end")

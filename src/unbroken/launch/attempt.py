@@ -81,7 +81,7 @@ class Attempt:
             memory = (slurm_view.ask(str(status.slurm_job_id)) or {}).get("JobState") == "OUT_OF_MEMORY"
         progressed = Progress.of(self.paths).beyond(self._recorded_progress(status))
         decision = decide(End(None, progressed=progressed, out_of_memory=memory), status, self.spec.limits)
-        say(f"attempt {status.attempt}: {decision.reason}")
+        say(f"attempt {status.attempt}: {decision.reason.removeprefix('the attempt ')}")
         return update_status(self.paths, **admission.status_changes(decision, None))
 
     def _recorded_progress(self, status: RunStatus) -> Progress:

@@ -21,8 +21,15 @@ def diagnose(evidence: Evidence) -> Verdict:
     for rule in (_identity, _completed, _waiting, _running, _written_down, _left_running, ends.judge_end, _unstarted):
         verdict = rule(evidence)
         if verdict is not None:
-            return replace(verdict, evidence=(*verdict.evidence, *_proofs(evidence)), fix=_upper(verdict.fix))
+            sentence = _once(evidence.name, verdict.sentence)
+            proofs = (*verdict.evidence, *_proofs(evidence))
+            return replace(verdict, sentence=sentence, evidence=proofs, fix=_upper(verdict.fix))
     return replace(_lost(evidence), evidence=tuple(_proofs(evidence)))
+
+
+def _once(name: str, sentence: str) -> str:
+    """A job alone is named by what is often the first word of its sentence too."""
+    return sentence.removeprefix(f"{name}: ") if sentence.startswith(f"{name}: {name}") else sentence
 
 
 def _completed(evidence: Evidence) -> Verdict | None:
@@ -89,7 +96,8 @@ def _running(evidence: Evidence) -> Verdict | None:
     status = evidence.status
     sentence = f"{evidence.name}: it is running"
     if evidence.job:
-        sentence += f" as job {evidence.job_id} on {evidence.job.get('NodeList', '?')}"
+        which = f" as job {evidence.job_id}" if evidence.about_run else ""
+        sentence += f"{which} on {evidence.job.get('NodeList', '?')}"
     if evidence.preempted_by_slurm:
         sentence += " and is being preempted now: it saves"
     elif ending:
@@ -133,9 +141,7 @@ def _written_down(evidence: Evidence) -> Verdict | None:
         return ends.identity_mismatch(evidence, reason)
     if kind == "killed":
         sentence = f"{evidence.name}: the trainer was killed: {reason}."
-        return Verdict(
-            "killed", sentence, fix=f"Look who did it (an administrator, a watchdog); {ends.again(evidence)}"
-        )
+        return Verdict("killed", sentence, fix=f"{ends.LOOK_WHO}; {ends.again(evidence)}")
     code = status.exit_code
     return ends.crash(evidence, "unknown exit code" if code is None else f"exit code {code}, {code_in_words(code)}")
 
@@ -151,7 +157,8 @@ def _interrupted(evidence: Evidence, reason: str) -> Verdict:
     if by_slurm and by_slurm.kind in {"node_failure", "out_of_memory"}:
         return by_slurm
     if reason.startswith("time limit") or (by_slurm and by_slurm.kind == "time_limit"):
-        return ends.time_limit(evidence, reason or "it saved in time")
+        how = reason.removeprefix("time limit").strip()  # only the signal and what was saved
+        return ends.time_limit(evidence, how or "it saved in time")
     return ends.preempted(evidence, reason or "it saved and ended with 42")
 
 

@@ -28,6 +28,8 @@ _REFUSED_BY_SLURM: dict[str, tuple[Kind, str, str]] = {
     "REVOKED": ("unknown", "another cluster of the federation has taken it", "Look for it there: squeue --federation."),
 }
 
+LOOK_WHO = "Look who did it (an administrator, a watchdog)"
+
 
 def judge_end(evidence: Evidence) -> Verdict | None:
     """The verdict on a job that has ended; None while it waits or runs, or when Slurm knows nothing of it."""
@@ -86,7 +88,8 @@ def cancelled(evidence: Evidence, what: str) -> Verdict:
 def node_failure(evidence: Evidence) -> Verdict:
     row = next((row for row in evidence.newest_rows if row.nodes), None)
     node = f" ({row.nodes})" if row else ""
-    sentence = f"{evidence.name}: the node of job {evidence.job_id}{node} failed under it.{_saved(evidence)}"
+    whose = f"the node of job {evidence.job_id}" if evidence.about_run else "its node"
+    sentence = f"{evidence.name}: {whose}{node} failed under it.{_saved(evidence)}"
     return Verdict("node_failure", sentence, fix=again(evidence))
 
 
@@ -95,14 +98,21 @@ def time_limit(evidence: Evidence, how: str) -> Verdict:
     text = f" of {limit // 60} min" if limit else ""
     fix = again(evidence)
     if "killed" in how:
-        fix += (
-            " So that nothing is lost next time, check that slurm_extra in profiles/slurm asks for --signal=USR1@120."
-        )
-    return Verdict("time_limit", f"{evidence.name}: it reached its time limit{text}; {how}.{_saved(evidence)}", fix=fix)
+        fix = f"so that nothing is lost next time, let slurm_extra in profiles/slurm ask for --signal=USR1@120; {fix}"
+    link = " " if how.startswith("(") else "; "
+    sentence = f"{evidence.name}: it reached its time limit{text}{link}{how}.{_saved(evidence)}"
+    return Verdict("time_limit", sentence, fix=fix)
 
 
 def preempted(evidence: Evidence, how: str) -> Verdict:
-    return Verdict("preempted", f"{evidence.name}: it was preempted: {how}.{_saved(evidence)}", fix=again(evidence))
+    """``how`` is the launcher's reason, which often says by itself what happened, or Slurm's."""
+    if how.startswith("stopped by itself"):
+        how = f"it {how}"
+    elif how.startswith(("stopped", "preempted")):
+        how = f"it was {how}"
+    elif not how.startswith("the attempt"):
+        how = f"it was preempted: {how}"
+    return Verdict("preempted", f"{evidence.name}: {how}.{_saved(evidence)}", fix=again(evidence))
 
 
 def out_of_memory(evidence: Evidence, proof: str) -> Verdict:
@@ -116,7 +126,7 @@ def out_of_memory(evidence: Evidence, proof: str) -> Verdict:
         "out_of_memory",
         f"{evidence.name}: it ran out of memory and was killed.{amount}{_saved(evidence)}",
         evidence=(f"proof: {proof}",),
-        fix=f"{fix}. {again(evidence)}" if evidence.about_run else f"{fix}.",
+        fix=f"{fix}; {again(evidence)}" if evidence.about_run else f"{fix}.",
     )
 
 
@@ -147,11 +157,11 @@ def crash(evidence: Evidence, what: str) -> Verdict:
     """An error of the program: names the exception and the log."""
     exception, full = evidence.exception(), evidence.disk_full()
     if full:
-        what, exception = "a disk is full", full.rstrip(".")
+        what, exception = "a disk is full", full
     if evidence.gpu_out_of_memory():
         what = "the memory of the GPU (not of the job) was too small"
     where = f" Its log: {evidence.log}" if evidence.log else ""
-    said = f": {exception}" if exception else ""
+    said = f": {exception.rstrip('.')}" if exception else ""
     fix = f"Read {evidence.log}, mend the cause" if evidence.log else "Read its log, mend the cause"
     if full:
         fix = "Free some space there (df -h shows how full each disk is)"
@@ -179,21 +189,22 @@ def _failed(evidence: Evidence) -> Verdict:
         return replace(crash(evidence, "its first process could not be started"), kind="launch_failure")
     if signal == SIGKILL or signal_of(code or 0) == SIGKILL:
         sentence = f"{evidence.name}: it was killed with SIGKILL, and not for its memory.{_saved(evidence)}"
-        return Verdict("killed", sentence, fix=f"Look who did it (an administrator, a watchdog); {again(evidence)}")
+        return Verdict("killed", sentence, fix=f"{LOOK_WHO}; {again(evidence)}")
     return crash(evidence, pair_in_words(code or 0, signal))
 
 
 def gave_up(evidence: Evidence, what: str) -> Verdict:
-    fix = f"Find out why in the log, then: unbroken retry {evidence.name}; {again(evidence)}"
+    run = evidence.name if evidence.about_run else "RUN"
+    fix = f"Find out why in the log, then: unbroken retry {run}; {again(evidence)}"
     return Verdict("gave_up", f"{evidence.name}: {what}.", fix=fix)
 
 
 def lease_held(evidence: Evidence, said: str) -> Verdict:
-    detail = f" ({said})" if said else ""
-    holder = f" Held by {evidence.lease}." if evidence.lease else ""
+    holder = evidence.lease or said.rpartition("held by ")[2]
+    detail = f" ({holder.rstrip('.')})" if holder else ""
     return Verdict(
         "lease_held",
-        f"{evidence.name}: it refused to start because another live trainer holds the run directory{detail}.{holder}",
+        f"{evidence.name}: it refused to start because another live trainer holds the run directory{detail}.",
         fix="Nothing to do: the other one trains the run. To stop that one instead, cancel its job.",
     )
 
