@@ -21,6 +21,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator
     holding = ("preempted", "requeued", "limit", "node", "cancelled", "live", "stubborn")
     for slug in holding:
         ends.add(slug, {"hold_at": 2}, **({"operational": {"max_resubmit_attempts": 0}} if slug == "stubborn" else {}))
+    ends.add("abrupt", {"hold_at": 2, "save_s": 600})  # longer than Slurm waits: its launcher is killed with it
     ends.add("completed", {})
     ends.add("crash", {"crash_at": 1})
     ends.add("noresult", {"result": False})
@@ -40,7 +41,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator
         f"--nodelist={ends.quiet_node}",
         partition="short",
     )
-    for slug in ("cancelled", "live"):
+    for slug in ("cancelled", "live", "abrupt"):
         ends.submit(slug)
     ends.submit("stubborn", "--requeue")
     for slug in ("completed", "crash", "noresult"):
@@ -52,12 +53,13 @@ def ends(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator
     ends.submit("down", partition="down")
     ends.submit("never", "--hold")
     cluster.cancel(ends.cases["never"].jobs[0])
-    for slug in holding:
+    for slug in (*holding, "abrupt"):
         ends.holds(slug)
     cluster.kill_slurmd(lost_node, jobs=True)
     for slug in ("preempted", "requeued"):
         cluster.preempt(ends.cases[slug].jobs[0], seconds=20)
-    cluster.cancel(ends.cases["cancelled"].jobs[0])
+    for slug in ("cancelled", "abrupt"):
+        cluster.cancel(ends.cases[slug].jobs[0])
     second = ends.submit("live", "--job-name=second")
     cluster.wait_state(second, "FAILED", 30)  # before the next one, which would stand before it in the queue
     ends.submit("resources", "--cpus-per-task=8")
@@ -141,6 +143,21 @@ def test_a_job_that_never_started_and_one_that_hit_the_wall(ends: Ends) -> None:
     ends.settled(ends.hard)
     assert ends.why(ends.hard)["kind"] == "time_limit"
     assert ends.why("999999")["kind"] == "unknown"
+
+
+def test_a_run_whose_launcher_was_killed_is_not_running_in_status_either(ends: Ends) -> None:
+    case = ends.cases["abrupt"]
+    ends.settled(case.jobs[0])
+    assert case.status == "running"  # nobody was left to write anything else
+    lease = case.root / "lease" / "000001.json"
+    written = json.loads(lease.read_text())
+    for host in (written["host"], "another-machine"):  # where its process can be looked for, or not
+        lease.write_text(json.dumps({**written, "host": host}))
+        verdict = ends.why(case.name)
+        found = json.loads(ends.cli("status", "abrupt", "--json").stdout)["collections"]["abrupt"]
+        assert verdict["kind"] == "cancelled", verdict
+        assert found["runs"][0]["status"] == "cancelled" and verdict["sentence"].endswith(found["runs"][0]["reason"])
+        assert found["totals"]["states"] == {"cancelled": 1}
 
 
 def test_preempt_by_hand_uses_the_budget_and_retry_clears_it(ends: Ends) -> None:

@@ -15,8 +15,10 @@ from tests.unit.fake_slurm import FakeSlurm
 
 from unbroken.cli.queue import Queue
 from unbroken.cli.rows import collection_rows
+from unbroken.collection import load_collection
 from unbroken.collection.run_dir import RunPaths
-from unbroken.run_dir.holder import Holder
+from unbroken.report.records import read_record
+from unbroken.run_dir.holder import Holder, boot_id
 from unbroken.run_dir.status import update_status
 from unbroken.slurm import holders
 from unbroken.slurm.accounting_rows import SEPARATOR
@@ -59,13 +61,23 @@ def running(paths: RunPaths, **changes: Any) -> None:
 def far_away(paths: RunPaths, job_id: str | None = "7", **changes: Any) -> None:
     """A lease of another machine's process, never released."""
     paths.leases.mkdir(parents=True, exist_ok=True)
-    made = replace(Holder.me("other", BEGAN, 5.0, job_id, 0), number=1, host="n1", boot_id="another", **changes)
+    elsewhere = {"number": 1, "host": "n1", "boot_id": "another", **changes}
+    made = replace(Holder.me("other", BEGAN, 5.0, job_id, 0), **elsewhere)
     (paths.leases / "000001.json").write_bytes(made.dump())
 
 
 def why(cli: Cli, paths: RunPaths) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(cli("why", f"x/{paths.root.parent.name}/0", "--json")[1])
     return found
+
+
+def row_with(paths: RunPaths, jobs: list[dict[str, str]], why_not: str | None = None) -> dict[str, Any]:
+    """The run's row where the queue holds these jobs."""
+    setting = paths.root.parent.name
+    statuses = {(setting, 0): json.loads(paths.status.read_text())}
+    known = {"settings": [[setting, "base"]], "seeds": [0]}
+    (row,) = collection_rows("x", known, "runs", statuses, Queue({"jobs": jobs, "why_not": why_not}))
+    return row
 
 
 def rows(cli: Cli) -> list[dict[str, Any]]:
@@ -119,6 +131,8 @@ def test_a_run_whose_job_is_gone_stands_as_why_tells(
     assert (row["status"], row["verdict"], verdict["kind"]) == (status, kind, kind)
     assert verdict["sentence"].endswith(row["reason"])
     assert f"1 {status}" in cli("status")[1]
+    run = next(load_collection(cli.collections / "x.yaml").runs())
+    assert read_record(run, Path("runs")).state == "preempted"
     assert cli("retry", f"x/{paths.root.parent.name}/0")[0] == 0  # nobody holds it
 
 
@@ -139,17 +153,23 @@ def test_a_queue_that_did_not_answer_says_nothing_of_a_job(cli: Cli, slurm: Fake
     paths = cli.runs()[0]
     far_away(paths, slurm_cluster=CLUSTER)
     running(paths, slurm_job_id="7")
-    known = {"settings": [[paths.root.parent.name, "base"]], "seeds": [0]}
     for why_not, status in ((None, "stopped"), ("slurmctld is away", "running"), ("", "running")):
-        statuses = {(paths.root.parent.name, 0): json.loads(paths.status.read_text())}
-        (row,) = collection_rows("x", known, "runs", statuses, Queue({"jobs": [], "why_not": why_not}))
-        assert row["status"] == status
-    waits = {"job_id": "7", "raw_id": "7", "state": "PENDING", "reason": "BeginTime", "nodes": "", "comment": ""}
-    statuses = {(paths.root.parent.name, 0): json.loads(paths.status.read_text())}
-    (row,) = collection_rows(
-        "x", known, "runs", statuses, Queue({"jobs": [{**waits, "workdir": "/"}], "why_not": None})
-    )
+        assert row_with(paths, [], why_not)["status"] == status
+
+
+def test_a_run_whose_job_slurm_has_stands_as_its_job(cli: Cli, slurm: FakeSlurm) -> None:
+    paths = cli.runs()[0]
+    far_away(paths, slurm_cluster=CLUSTER)
+    running(paths, slurm_job_id="7")
+    base = {"job_id": "7", "raw_id": "7", "reason": "BeginTime", "nodes": "n1", "comment": "", "workdir": "/"}
+    row = row_with(paths, [{**base, "state": "PENDING"}])
     assert row["status"] == "stopped" and row["reason"].startswith("queued: ")
+    assert row_with(paths, [{**base, "state": "RUNNING"}])["status"] == "running"
+    row = row_with(paths, [{**base, "state": "COMPLETING"}])
+    assert (row["status"], row["reason"]) == ("running", "its job is ending")
+    update_status(paths, host=os.uname().nodename)  # in an allocation that goes on without the launcher
+    far_away(paths, host=os.uname().nodename, boot_id=boot_id(), process_start="another process")
+    assert row_with(paths, [{**base, "state": "RUNNING"}])["status"] == "stopped"
 
 
 def test_a_run_that_ended_between_two_readings_is_shown_as_it_ended(cli: Cli) -> None:

@@ -10,6 +10,7 @@ from unbroken.cli.project import Statuses
 from unbroken.cli.queue import WAITING, Queue
 from unbroken.cli.speed import seconds_left, tail_events
 
+_HERE = os.uname().nodename
 MOST_SPEEDS = 1000
 """So many running runs get their events read for the time they still need."""
 
@@ -28,9 +29,10 @@ def collection_rows(
         row = _row(slug, setting, label, seed, status)
         state = row.setdefault("status", "pending")
         if state != "completed":
+            here = row.get("host") == _HERE
             _add_job(row, queue, has_jobs)
             if state == "running":
-                _check_alive(row, runs, queue)
+                _check_alive(row, runs, queue, here)
                 speeds -= 1
             if status:
                 _add_age(row, runs, now, speeds >= 0)
@@ -39,7 +41,7 @@ def collection_rows(
         row = _row(slug, setting, "(not in the collection any more)", seed, status)
         row["extra"] = True
         if row["status"] == "running":
-            _check_alive(row, runs, queue)
+            _check_alive(row, runs, queue, True)
         yield row
 
 
@@ -68,11 +70,13 @@ def _add_job(row: dict[str, Any], queue: Queue, has_jobs: bool) -> None:
         row["pending_reason"] = reason.code
         verb = "held" if reason.kind == "held" else "queued"
         row["reason"] = f"{verb}: {reason.words}"
+    elif job["state"] == "COMPLETING" and row["status"] == "running":
+        row["reason"] = "its job is ending"
 
 
-def _check_alive(row: dict[str, Any], runs: str, queue: Queue) -> None:
-    """Imports only where it is needed: a project without running runs does not pay for it."""
-    if row.get("job_state", "PENDING") in WAITING:
+def _check_alive(row: dict[str, Any], runs: str, queue: Queue, here: bool) -> None:
+    """A run is believed where Slurm runs its job; here its process can be looked for as well."""
+    if here or row.get("job_state", "PENDING") in WAITING:
         from unbroken.cli.lost import look_closer
         from unbroken.collection.run_dir import RunPaths
 

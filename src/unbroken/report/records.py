@@ -9,8 +9,8 @@ from unbroken.collection import Collection, Run, RunPaths
 from unbroken.errors import RunDirectoryError
 from unbroken.run_dir.events import read_events
 from unbroken.run_dir.files import read_json
-from unbroken.run_dir.lease import holder
 from unbroken.run_dir.status import RunStatus, read_status
+from unbroken.slurm.holders import live_holder
 
 STATES = ("completed", "running", "preempted", "pending", "failed")
 MARKS = {"completed": "●", "running": "▶", "preempted": "◆", "pending": "○", "failed": "✕"}
@@ -100,6 +100,6 @@ def read_records(collection: Collection, runs_dir: Path, with_events: bool = Tru
 
 def _is_held(paths: RunPaths) -> bool:
     try:
-        return holder(paths) is not None
+        return live_holder(paths) is not None
     except OSError:
         return False

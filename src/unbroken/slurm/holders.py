@@ -21,9 +21,9 @@ def live_holder(paths: RunPaths, has_job: Callable[[Holder], bool] | None = None
         has_job: whether Slurm still runs the job of a holder on another machine; default: the controller is asked.
     """
     found = lease.holder(paths)
-    if found is None or found.on_this_machine or not found.slurm_job_id or not _of_this_cluster(found):
+    if found is None or found.on_this_machine or not found.slurm_job_id or not client.available("scontrol"):
         return found
-    return found if (has_job or controller_runs)(found) else None
+    return found if (has_job or controller_runs)(found) or not _of_this_cluster(found) else None
 
 
 def controller_runs(found: Holder) -> bool:
@@ -39,8 +39,6 @@ def controller_runs(found: Holder) -> bool:
 
 def _of_this_cluster(found: Holder) -> bool:
     """Whether the job's number means the same job here; two clusters may share a file system."""
-    if not client.available("scontrol"):
-        return False
     return found.slurm_cluster is None or found.slurm_cluster == _cluster_here()
 
 
