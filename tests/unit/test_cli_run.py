@@ -182,6 +182,7 @@ def test_retry_has_nothing_to_clear(cli: Cli) -> None:
 
 def test_retry_refuses_while_a_trainer_lives(cli: Cli) -> None:
     held = lease.acquire(cli.runs()[0])
+    assert cli("why", "x/lr=0.1/0")[1].splitlines()[-1] == "Nothing to do."
     code, said = cli("retry", "x/lr=0.1/0")
     assert code == 45 and f"process {os.getpid()}" in said
     held.release()

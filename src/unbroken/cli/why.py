@@ -58,7 +58,7 @@ def _whole_collection(slug: str, runs: list[RunRef], as_json: bool) -> None:
     for (run, _), (evidence, verdict) in zip(begun, judged, strict=False):
         typer.echo(f"{run}: {verdict.about(evidence.name)}")
         if verdict.fix:
-            typer.echo(f"  What to do: {verdict.fix}")
+            typer.echo(f"  {_advice(verdict)}")
     if len(begun) > MOST_RUNS:
         typer.echo(f"and {len(begun) - MOST_RUNS} more: `unbroken status {slug}` lists them")
     counts = f"{states.count('finished')} of {len(runs)} runs finished, {states.count('not started')} not started"
@@ -107,4 +107,8 @@ def _show(verdict: Verdict) -> None:
     for line in verdict.evidence:
         typer.echo(f"  - {line}")
     if verdict.fix:
-        typer.echo(f"What to do: {verdict.fix}")
+        typer.echo(_advice(verdict))
+
+
+def _advice(verdict: Verdict) -> str:
+    return verdict.fix if verdict.fix.startswith("Nothing to do") else f"What to do: {verdict.fix}"
