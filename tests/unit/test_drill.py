@@ -259,3 +259,5 @@ def test_the_gauge_reads_steps_from_every_file(tmp_path: Path) -> None:
         paths.status.write_text('{"global_step": 7, "total_steps": 9}')
         gauge.look()
         assert (gauge.step, gauge.total, gauge.saves) == (7, 9, 1)
+    with Gauge(paths) as again:
+        assert again.first_step == 7

@@ -126,7 +126,7 @@ class Case:
         while (code := attempt.poll()) is None:
             gauge = attempt.gauge
             if point.unit == "step":
-                there = (gauge.step or 0) >= point.value
+                there = (gauge.step or 0) >= max(point.value, gauge.first_step + 1)
             elif point.unit == "save":
                 since = attempt.seconds if since is None and gauge.saves >= int(point.value) else since
                 there = since is not None and attempt.seconds - since >= (point.value % 1) * unit_s

@@ -30,6 +30,8 @@ class Gauge:
         self.step: int | None = None
         """The furthest that run_status.json, last.json or metrics.csv has told."""
         self.total: int | None = None
+        self.first_step = 0
+        """Where the run stood before: what an attempt has done itself is beyond it."""
         self.saves = 0
         """How often last.pt was seen to change."""
         self.in_place = False
@@ -39,6 +41,8 @@ class Gauge:
         """The last.pt seen last, held open so that its inode is not given to another file."""
 
     def __enter__(self) -> "Gauge":
+        self.look()
+        self.first_step = self.step or 0
         return self
 
     def __exit__(self, *_: object) -> None:
