@@ -143,6 +143,7 @@ class CheckpointStore:
         for path in self.candidates():
             try:
                 payload, sidecar = read_payload(path, sidecars)
+                self._require_whole(payload)
             except Unreadable as why:
                 passed_over.append((path, str(why)))
                 continue
@@ -154,6 +155,9 @@ class CheckpointStore:
             f"none of the checkpoints in {self.folder} can be read: {listed}. Nothing has been changed: put a good "
             "copy there, or move that folder away to train from the beginning"
         )
+
+    def _require_whole(self, payload: dict[str, Any]) -> None:
+        """For a store whose payload names further files: raises Unreadable unless they are as they were saved."""
 
     def settle(self, found: Found) -> list[tuple[Path, Path, str]]:
         """Act on what ``find`` saw: set unreadable files aside, mend a sidecar that a kill left behind.

@@ -1,0 +1,1 @@
+"""Trainers of other frameworks made to keep the trainer contract: a callback for each."""
