@@ -71,6 +71,11 @@ class RunPaths:
         return self.root / "wandb_run_id.txt"
 
     @property
+    def wandb_step(self) -> Path:
+        """That id and the last step it was told, so that a resume tells none twice."""
+        return self.root / "wandb_step.txt"
+
+    @property
     def profile(self) -> Path:
         """Traces and tables of torch.profiler."""
         return self.root / "profile"
