@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
-LIGHT = ["errors", "exit_codes", "collection", "run", "slurm", "launch", "cli"]
+LIGHT = ["errors", "exit_codes", "collection", "run_dir", "slurm", "launch", "cli"]
 """Parsed or started several times for a Slurm job, or by a person who waits: none of them imports torch."""
 LONGEST = 300
 
