@@ -62,7 +62,8 @@ def began_anew(run: Path, attempt: int) -> bool:
 
 
 def same_bits(one: Path, other: Path) -> bool:
-    states = [torch.load(run / "checkpoints" / "last.pt", weights_only=True) for run in (one, other)]
+    saved = [torch.load(run / "checkpoints" / "last.pt", weights_only=True) for run in (one, other)]
+    states = [content.get("states", content) for content in saved]  # the library's own checkpoints nest them
     pairs = [(states[0]["model"][key], states[1]["model"][key]) for key in states[0]["model"]]
     pairs += [
         (states[0]["optimizer"]["state"][n][key], value)
