@@ -70,8 +70,8 @@ def test_every_run_has_a_row_started_or_not(cli: Cli) -> None:
         ["lr=2", "1", "pending"],
     ]
     assert "#####....." in lines[2] and "50/100" in lines[2] and "ValueError" in lines[2]
-    assert "x: 4 runs: 1 completed, 1 failed, 2 pending; 3 attempts, 1 resubmits" in said
-    assert "x: 1 settings not started: lr=2" in said
+    assert "x: 4 runs: 1 completed, 1 failed, 2 pending; 3 attempts, 1 resubmit\n" in said
+    assert "x: 1 setting not started: lr=2" in said
 
 
 def test_json_has_the_same_and_more(cli: Cli) -> None:
@@ -215,4 +215,4 @@ def test_a_collection_that_is_run_by_name_is_shown_too(cli: Cli) -> None:
     assert code == 1 and "collection 'y' is not listed in config/config.yaml" in said
     (cli.folder / "runs" / "y").mkdir(parents=True)
     code, said = cli("status", "y")
-    assert code == 0 and "y: 1 runs: 1 pending" in said
+    assert code == 0 and "y: 1 run: 1 pending" in said

@@ -100,7 +100,7 @@ def test_a_change_is_shown_and_ctrl_c_leaves_cleanly(cli: Cli, watch: Terminal) 
     paths = cli.runs()[0]
     paths.root.mkdir(parents=True)
     update_status(paths, status="preempted", attempt=1, global_step=7, total_steps=9, reason="stopped (SIGTERM)")
-    watch.wait_for("x: 2 runs: 1 pending, 1 preempted; 1 attempts")
+    watch.wait_for("x: 2 runs: 1 pending, 1 preempted; 1 attempt,")
     assert "7/9" in watch.screen and "stopped (SIGTERM)" in watch.screen
     watch.press(CTRL_C)
     assert watch.end() in (0, 130)

@@ -5,6 +5,7 @@ from typing import Any
 
 from unbroken.cli import ahead, output, place, project, queue
 from unbroken.cli.rows import collection_rows, totals
+from unbroken.report.text import plural
 
 _HEADERS = (
     *("run", "seed", "state", "progress", "step", "time left", "tries"),
@@ -48,13 +49,13 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     count = totals(rows)
     states = ", ".join(f"{number} {state}" for state, number in sorted(count["states"].items()))
     print(
-        f"{name}: {count['runs']} runs: {states or 'none'}; "
-        f"{count['attempts']} attempts, {count['resubmits']} resubmits"
+        f"{name}: {plural(count['runs'], 'run')}: {states or 'none'}; "
+        f"{plural(count['attempts'], 'attempt')}, {plural(count['resubmits'], 'resubmit')}"
     )
     pending = count["pending_settings"]
     if pending:
         more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
-        print(f"{name}: {len(pending)} settings not started: {'; '.join(pending[:5])}{more}")
+        print(f"{name}: {plural(len(pending), 'setting')} not started: {'; '.join(pending[:5])}{more}")
     print()
 
 
