@@ -85,7 +85,7 @@ class _Wandb(types.ModuleType):
         class Run:
             id = "abc123"
 
-            def log(self, values: dict[str, Any], step: int) -> None:
+            def log(self, values: dict[str, Any], step: int, commit: bool) -> None:
                 if outer.fail == "log":
                     raise ConnectionError("gone")
                 outer.rows.append(step)
