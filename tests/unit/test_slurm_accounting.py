@@ -90,6 +90,22 @@ def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: py
         metrics._write([accounting.run_record("a", "", [row("COMPLETED")])], None, tmp_path / "x.parquet")
 
 
+def test_csv_and_parquet_hold_the_same_table(tmp_path: Path) -> None:
+    import pandas
+
+    from unbroken.cli import metrics
+
+    records = [
+        accounting.run_record("a", "", [row("PREEMPTED"), row("COMPLETED")]),
+        accounting.run_record("b", "lr=0.1", []),
+    ]
+    csv, parquet = tmp_path / "new" / "x.csv", tmp_path / "new" / "x.parquet"
+    metrics._write(records, csv, parquet)
+    written = pandas.read_parquet(parquet)
+    assert list(written["run"]) == ["a", "b"] and list(written.columns) == list(pandas.read_csv(csv).columns)
+    pandas.testing.assert_frame_equal(written, metrics.table(records), check_dtype=False)
+
+
 def contract(accounting_why: str | None = None, save_s: float | None = None, **changes: str) -> dict[str, str]:
     config = {**parse_config((ANSWERS / "show_config.txt").read_text()), **changes}
     partitions = parse_records((ANSWERS / "show_partition.txt").read_text())
