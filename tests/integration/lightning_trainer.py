@@ -25,21 +25,23 @@ STEPS, PER_EPOCH = 9, 3
 class Noisy(Dataset[Any]):
     """Records with noise from the global generator, drawn where they are fetched."""
 
-    def __init__(self, seed: int, records: int) -> None:
+    def __init__(self, seed: int, records: int, noise: float = 0.1) -> None:
         generator = torch.Generator().manual_seed(seed)
         self.x = torch.randn(records, 4, generator=generator)
+        self.noise = noise
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, index: int) -> Any:
-        return self.x[index] + 0.1 * torch.randn(4), self.x[index].sum().sin()
+        return self.x[index] + self.noise * torch.randn(4), self.x[index].sum().sin()
 
 
 class Net(pl.LightningModule):
-    def __init__(self, plateau: str) -> None:
+    def __init__(self, plateau: str, average: str) -> None:
         super().__init__()
-        self.plateau = plateau
+        self.plateau, self.average_in = plateau, average
+        self.register_buffer("average", torch.zeros(8))
         self.layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
         self.signal = SignalAt()
 
@@ -47,6 +49,18 @@ class Net(pl.LightningModule):
         self.signal.count()
         factor = 1 + 0.1 * float(np.random.random()) + 0.1 * random.random()
         return nn.functional.mse_loss(self.layers(batch[0]).squeeze(-1), batch[1]) * factor
+
+    def _average(self) -> None:
+        self.average.lerp_(self.layers[0].bias.detach(), 0.5)
+
+    def optimizer_step(self, *args: Any, **values: Any) -> None:
+        super().optimizer_step(*args, **values)
+        if self.average_in == "optimizer_step":
+            self._average()
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.average_in == "on_train_batch_end":
+            self._average()
 
     def validation_step(self, batch: Any, index: int) -> None:
         self.log("val_loss", (self.layers(batch[0]).squeeze(-1) - batch[1]).abs().mean())
@@ -71,8 +85,9 @@ def main() -> None:
         rng.RESTORERS.pop(name)
     run = UnbrokenCallback(columns=["val_loss"])
     config = run.config
-    train, valid = Noisy(1, 18), DataLoader(Noisy(2, 6), batch_size=3)
-    loader: Any = run.loader(train, 4)
+    workers = config.get("workers", 0)
+    train, valid = Noisy(1, 18, 0.0 if workers else 0.1), DataLoader(Noisy(2, 6), batch_size=3)
+    loader: Any = run.loader(train, 4, num_workers=workers)
     if config.get("own_loader"):
         loader = DataLoader(train, 4)
     trainer = pl.Trainer(
@@ -82,7 +97,7 @@ def main() -> None:
         val_check_interval=config.get("val_check_interval", 1.0),
     )  # fmt: skip
     ckpt_path = None if os.environ.get("TEST_FORGETS") else run.ckpt_path
-    trainer.fit(Net(config.get("plateau", "")), loader, valid, ckpt_path=ckpt_path)
+    trainer.fit(Net(config.get("plateau", ""), config.get("average", "")), loader, valid, ckpt_path=ckpt_path)
 
 
 def _further(config: Any) -> list[Any]:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integration.adapters_kit import Runs
+from tests.integration.zygote import ROOT
 from tests.unit.training_kit import events, status
+from unbroken.collection import load_collection
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lightning")]
 PLAIN: dict[str, Any] = {}
@@ -19,6 +21,7 @@ CHAINS = [
     (PLAIN, ["SIGKILL@8", "SIGKILL@6", ""]),
     ({"max_steps": 8, "val_check_interval": 2}, ["SIGTERM@2"]),  # validations in the middle of an epoch
     ({"plateau": "epoch"}, ["SIGTERM@3", "SIGTERM@4"]),
+    ({"workers": 2, "average": "optimizer_step"}, ["SIGTERM@3", "SIGTERM@5", ""]),
     ({"early_stop": True}, ["SIGTERM@2", "SIGKILL@4", "SIGTERM@1"]),
 ]
 
@@ -50,6 +53,13 @@ def test_without_a_random_state_it_differs(runs: Runs, run: Path, without: str) 
     changed = runs.changes(run, PLAIN)
     assert ".metrics.csv" in changed
     assert any(name.startswith(".end.state_dict") for name in changed)
+
+
+def test_where_exactness_ends(runs: Runs, run: Path) -> None:
+    """As docs/adapters.md says: what the module changes in its own last hook of a step, a save after it has not."""
+    config = {"average": "on_train_batch_end"}
+    assert runs.interrupted(run, config, ["SIGTERM@3", ""]) == [42, 0]
+    assert runs.changes(run, config) == [".result.json", ".end.state_dict.average"]
 
 
 def test_a_torn_newest_checkpoint_is_set_aside(runs: Runs, run: Path) -> None:
@@ -115,6 +125,9 @@ def test_what_would_not_be_exact_is_refused(
 
 def test_the_example(runs: Runs, run: Path) -> None:
     """The script of docs/adapters.md."""
+    folder = ROOT / "examples" / "lightning"
+    assert (folder / "train.py").read_text() in (ROOT / "docs" / "adapters.md").read_text()
+    assert len(load_collection(folder / "lightning.yaml")) == 4
     config, script = {"epochs": 1, "hidden": 8, "lr": 0.01}, {"TEST_SCRIPT": "examples/lightning/train.py"}
     assert runs.interrupted(run, config, ["SIGTERM@20", "SIGKILL@30", ""], **script) == [42, -9, 0], runs.log(run)
     assert runs.changes(run, config, **script) == []

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integration.adapters_kit import Runs
+from tests.integration.zygote import ROOT
 from tests.unit.training_kit import events, status
+from unbroken.collection import load_collection
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("transformers")]
 PLAIN: dict[str, Any] = {}
@@ -27,6 +29,7 @@ CHAINS = [
     (PLAIN, ["SIGKILL@8", "SIGKILL@6", ""]),
     (EVERY_STEP, ["SIGTERM@2"]),
     (THEIR_SAVES, ["SIGTERM@3", "SIGKILL@4", ""]),
+    ({"arguments": {"dataloader_num_workers": 2}}, ["SIGTERM@3", "SIGTERM@5", ""]),
     (BEST, ["SIGTERM@2", "SIGKILL@4", "SIGTERM@3"]),
 ]
 
@@ -61,6 +64,15 @@ def test_without_the_random_states_it_differs(runs: Runs, run: Path, without: st
     assert runs.interrupted(run, PLAIN, ["SIGTERM@4", ""], TEST_WITHOUT=without) == [42, 0]
     changed = runs.changes(run, PLAIN)
     assert ".metrics.csv" in changed and any(name.startswith(".end.model") for name in changed)
+
+
+def test_where_exactness_ends(runs: Runs, tmp_path: Path) -> None:
+    """As docs/adapters.md says: Trainer fetches ahead, so data that draw random numbers differ after a stop in it."""
+    config = {"noise": 0.1}
+    assert runs.interrupted(tmp_path / "at_its_end", config, ["SIGTERM@5", ""]) == [42, 0]
+    assert runs.changes(tmp_path / "at_its_end", config) == []
+    assert runs.interrupted(tmp_path / "in_it", config, ["SIGTERM@3", ""]) == [42, 0]
+    assert ".metrics.csv" in runs.changes(tmp_path / "in_it", config)
 
 
 @pytest.mark.parametrize("torn", ["last.pt", "checkpoint-4/optimizer.pt", "checkpoint-4/model.safetensors"])
@@ -136,6 +148,9 @@ def test_what_would_not_be_exact_is_refused(runs: Runs, run: Path, wrong: dict[s
 
 def test_the_example(runs: Runs, run: Path) -> None:
     """The script of docs/adapters.md."""
+    folder = ROOT / "examples" / "transformers"
+    assert (folder / "train.py").read_text() in (ROOT / "docs" / "adapters.md").read_text()
+    assert len(load_collection(folder / "transformers.yaml")) == 4
     config, script = {"epochs": 1, "hidden": 8, "lr": 0.01}, {"TEST_SCRIPT": "examples/transformers/train.py"}
     assert runs.interrupted(run, config, ["SIGTERM@20", "SIGKILL@30", ""], **script) == [42, -9, 0], runs.log(run)
     assert runs.changes(run, config, **script) == []

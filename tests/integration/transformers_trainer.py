@@ -5,6 +5,7 @@ single short micro-batch; the loss is logged every other one. TEST_SIGNAL=<signa
 of this start, TEST_KILL_IN_SAVE=<step> kills it when Trainer has written half of that checkpoint.
 """
 
+import functools
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import Dataset
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, default_data_collator
 
 from tests.integration.adapters_kit import SignalAt, example
 from unbroken.adapters.transformers import UnbrokenCallback
@@ -61,6 +62,7 @@ def main() -> None:
         rng.RESTORERS.pop(name)
     _kill_in_save(int(os.environ.get("TEST_KILL_IN_SAVE", "-1")))
     run = UnbrokenCallback(columns=["eval_loss"])
+    noise = run.config.get("noise", 0.0)
     arguments = dict(run.config.get("arguments", {}))
     patience = arguments.pop("early_stop", None)
     given = {
@@ -69,7 +71,8 @@ def main() -> None:
         "learning_rate": 0.05, "eval_strategy": "epoch", "logging_steps": 2, "report_to": "none",
     }  # fmt: skip
     args = TrainingArguments(**{**given, **arguments})
-    trainer = Trainer(model=Net(), args=args, train_dataset=Records(1, 18), eval_dataset=Records(2, 6))
+    data = {"train_dataset": Records(1, 18), "eval_dataset": Records(2, 6)}
+    trainer = Trainer(model=Net(), args=args, data_collator=functools.partial(_collate, noise), **data)
     if patience is not None:
         trainer.add_callback(EarlyStoppingCallback(patience, 10.0))
     trainer.train() if os.environ.get("TEST_FORGETS") else run.train(trainer)
@@ -81,6 +84,12 @@ def main() -> None:
     ]
     saved["rng"] = rng.capture()
     torch.save(saved, run.run_dir / "end.pt")
+
+
+def _collate(noise: float, records: list[Any]) -> Any:
+    """With noise from the global generator, as a collator that masks tokens draws it."""
+    batch = default_data_collator(records)
+    return {**batch, "x": batch["x"] + noise * torch.randn_like(batch["x"])} if noise else batch
 
 
 def _kill_in_save(step: int) -> None:
