@@ -76,9 +76,7 @@ class Runs:
         """Everything that has to be the same: weights, optimizer, schedule, random states, rows, result."""
         end = run / "end.pt" if (run / "end.pt").exists() else run / "checkpoints" / "last.pt"
         files = {name: (run / name).read_bytes() for name in ("result.json", "metrics.csv")}
-        state = torch.load(end, weights_only=True)
-        state.pop("files", None)  # of Trainer, with times in them
-        return {**files, "end": state}
+        return {**files, "end": torch.load(end, weights_only=True)}
 
     def changes(self, run: Path, config: dict[str, Any], **env: str) -> list[str]:
         """What differs from a run with the same config that nothing has interrupted."""

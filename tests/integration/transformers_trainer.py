@@ -77,7 +77,7 @@ def main() -> None:
         trainer.add_callback(EarlyStoppingCallback(patience, 10.0))
     trainer.train() if os.environ.get("TEST_FORGETS") else run.train(trainer)
     states = {"model": trainer.model, "optimizer": trainer.optimizer, "scheduler": trainer.lr_scheduler}
-    saved: dict[str, Any] = {name: part.state_dict() for name, part in states.items()}
+    saved: dict[str, Any] = {name: part.state_dict() for name, part in states.items() if part}
     timeless = ("_runtime", "_per_second")
     saved["logged"] = [
         {name: row[name] for name in sorted(row) if not name.endswith(timeless)} for row in trainer.state.log_history

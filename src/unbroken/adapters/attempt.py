@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 
@@ -162,9 +162,10 @@ class Attempt:
         self.close()
         raise SystemExit(exit_codes.RESUMABLE)
 
-    def complete(self, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def complete(self, step: int, model: torch.nn.Module) -> None:
         """Write result.json: the run is finished."""
-        write_json(self.paths.result, result.document(self.identity, step, self.values, Parts(model, optimizer)))
+        parts = Parts(model, cast(Any, None))  # the result knows nothing of the optimizer
+        write_json(self.paths.result, result.document(self.identity, step, self.values, parts))
         self.records.completed(step)
         self._outputs.finish(preempted=False)
         self.finished = True

@@ -17,19 +17,25 @@ Files = dict[str, list[Any]]
 class FolderStore(CheckpointStore):
     """last.pt and previous.pt, each naming one folder ``checkpoint-<step>`` beside it."""
 
+    prune = False
+    """Remove folders that no checkpoint names any more."""
+
     def save(self, payload: dict[str, Any], note: dict[str, Any]) -> dict[str, Any]:
-        """As the base; where ``payload`` says ``prune``, folders that no checkpoint names are removed."""
-        sidecar = super().save(payload, {**note, "folder": payload["folder"]})
-        if payload["prune"]:
+        """As the base, once the disk has the folder; the sidecar has the hashes (Trainer's files hold times)."""
+        folder = self.folder / payload["folder"]
+        sidecar = super().save(payload, {**note, "folder": folder.name, "files": seal(folder)})
+        if self.prune:
             named = {said.get("folder") for said in read_sidecars(self.folder).values()}
             for folder in self.folder.glob("checkpoint-*"):
                 if folder.name not in named:
                     shutil.rmtree(folder, ignore_errors=True)
         return sidecar
 
-    def _require_whole(self, payload: dict[str, Any]) -> None:
+    def _require_whole(self, payload: dict[str, Any], sidecar: dict[str, Any] | None) -> None:
         folder = self.folder / payload["folder"]
-        for name, (size, digest) in payload["files"].items():
+        if sidecar is None:
+            raise Unreadable(f"names {folder.name}, and the file with the hashes of what is in it is gone")
+        for name, (size, digest) in sidecar["files"].items():
             path = folder / name
             if not path.is_file():
                 raise Unreadable(f"names {folder.name}/{name}, which is not there")

@@ -158,7 +158,7 @@ class UnbrokenCallback(Checkpoint):  # type: ignore[misc]  # a Checkpoint is cal
         self._save(trainer, new_epoch=True)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._attempt.complete(trainer.global_step, pl_module, trainer.optimizers[0])
+        self._attempt.complete(trainer.global_step, pl_module)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._attempt.failed(exception)

@@ -13,14 +13,14 @@ never between the two. Trainer's checkpoint is a folder; it counts once last.pt 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import TrainOutput
 
 from unbroken.adapters.attempt import Attempt, require_one_process
-from unbroken.adapters.folders import FolderStore, seal
+from unbroken.adapters.folders import FolderStore
 from unbroken.errors import UnbrokenError
 from unbroken.training.context import plain_errors
 from unbroken.training.progress import say
@@ -67,13 +67,28 @@ class UnbrokenCallback(TrainerCallback):  # type: ignore[misc]
         try:
             with plain_errors():
                 self._refuse(trainer.args)
-                there = attempt.found.payload["folder"] if attempt.found else None
-                output = trainer.train(str(attempt.store.folder / there) if there else None)
+                output = self._train(trainer)
+                attempt.complete(output.global_step, trainer.model)
         except BaseException as error:
             attempt.failed(error)
             raise
+        return output
+
+    def _train(self, trainer: Trainer) -> TrainOutput:
+        attempt = self._attempt
+        cast(FolderStore, attempt.store).prune = (
+            trainer.args.save_strategy == "no" and trainer.args.save_total_limit is None
+        )
+        there = attempt.found.payload if attempt.found else None
+        folder = str(attempt.store.folder / there["folder"]) if there else None
+        if there and there["finished"] is not None:  # a kill before the result: Trainer would train on
+            trainer._load_from_checkpoint(folder)
+            return TrainOutput(attempt.saved_step, there["finished"], {})
+        output = trainer.train(folder)
         attempt.flush_row()
-        attempt.complete(trainer.state.global_step, trainer.model, trainer.optimizer)
+        if output.global_step != attempt.saved_step:
+            trainer._save_checkpoint(trainer.model, None)
+            self._save(trainer.state, finished=output.training_loss)
         return output
 
     def on_train_begin(
@@ -120,13 +135,14 @@ class UnbrokenCallback(TrainerCallback):  # type: ignore[misc]
         """Trainer has written its folder; one that it wrote at another moment is never gone on from."""
         if not self._boundary(state, control):
             return
-        folder = Path(self.output_dir) / f"checkpoint-{state.global_step}"
-        sums = {name: getattr(self._trainer, name) for name in _SUMS} | {"_tr_loss": self._trainer._tr_loss.item()}
-        ours_alone = args.save_strategy == "no" and args.save_total_limit is None
-        content = {"folder": folder.name, "files": seal(folder), "sums": sums, "prune": ours_alone}
-        self._attempt.save(state.global_step, state.epoch, content)
+        self._save(state)
         if self._attempt.stop:
             self._attempt.leave(state.global_step)
+
+    def _save(self, state: TrainerState, finished: float | None = None) -> None:
+        sums = {name: getattr(self._trainer, name) for name in _SUMS} | {"_tr_loss": self._trainer._tr_loss.item()}
+        content = {"folder": f"checkpoint-{state.global_step}", "sums": sums, "finished": finished}
+        self._attempt.save(state.global_step, state.epoch, content)
 
     def _refuse(self, args: TrainingArguments) -> None:
         require_one_process(max(args.world_size, args.n_gpu))

@@ -143,7 +143,7 @@ class CheckpointStore:
         for path in self.candidates():
             try:
                 payload, sidecar = read_payload(path, sidecars)
-                self._require_whole(payload)
+                self._require_whole(payload, sidecar)
             except Unreadable as why:
                 passed_over.append((path, str(why)))
                 continue
@@ -156,7 +156,7 @@ class CheckpointStore:
             "copy there, or move that folder away to train from the beginning"
         )
 
-    def _require_whole(self, payload: dict[str, Any]) -> None:
+    def _require_whole(self, payload: dict[str, Any], sidecar: dict[str, Any] | None) -> None:
         """For a store whose payload names further files: raises Unreadable unless they are as they were saved."""
 
     def settle(self, found: Found) -> list[tuple[Path, Path, str]]:
