@@ -154,3 +154,8 @@ def test_the_example(runs: Runs, run: Path) -> None:
     config, script = {"epochs": 1, "hidden": 8, "lr": 0.01}, {"TEST_SCRIPT": "examples/transformers/train.py"}
     assert runs.interrupted(run, config, ["SIGTERM@20", "SIGKILL@30", ""], **script) == [42, -9, 0], runs.log(run)
     assert runs.changes(run, config, **script) == []
+
+
+def test_trainers_own_train_is_refused(runs: Runs, run: Path) -> None:
+    assert runs.start(run, PLAIN, TEST_FORGETS="1") == 1
+    assert "call run.train(trainer) in its place" in runs.log(run) and "Traceback" not in runs.log(run)

@@ -75,7 +75,10 @@ def main() -> None:
     trainer = Trainer(model=Net(), args=args, data_collator=functools.partial(_collate, noise), **data)
     if patience is not None:
         trainer.add_callback(EarlyStoppingCallback(patience, 10.0))
-    trainer.train() if os.environ.get("TEST_FORGETS") else run.train(trainer)
+    if os.environ.get("TEST_FORGETS"):
+        trainer.add_callback(run)
+        trainer.train()
+    run.train(trainer)
     states = {"model": trainer.model, "optimizer": trainer.optimizer, "scheduler": trainer.lr_scheduler}
     saved: dict[str, Any] = {name: part.state_dict() for name, part in states.items() if part}
     timeless = ("_runtime", "_per_second")

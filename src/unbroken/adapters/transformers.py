@@ -95,6 +95,9 @@ class UnbrokenCallback(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
     ) -> None:
         attempt = self._attempt
+        with plain_errors():
+            if self._trainer is None:
+                raise UnbrokenError("trainer.train() goes on from nothing: call run.train(trainer) in its place")
         attempt.begin(state.max_steps)
         if attempt.found is not None:
             sums = attempt.found.payload["sums"]
