@@ -138,10 +138,12 @@ class Cluster(Client):
         """SIGKILL the slurmd of a node; with `jobs`, everything on the node, as when it loses power."""
         namespaces = self._daemons.namespaces(node)
         self._daemons.stop(node, signal.SIGKILL)
+
+        def on_it(pid: int) -> bool:
+            return processes.namespace(pid) in namespaces if self.private_etc else processes.of_node(pid, node)
+
         if jobs:
-            processes.kill_all(
-                lambda: [p for p in self.everything() if processes.namespace(p.pid) in namespaces], [node]
-            )
+            processes.kill_all(lambda: [p for p in self.everything() if on_it(p.pid)], [node])
             self._daemons.forget_namespaces(node)
 
     def start_slurmd(self, node: str) -> None:

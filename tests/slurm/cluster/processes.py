@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -70,6 +71,21 @@ def namespace(pid: int) -> str:
         return ""
 
 
+def of_node(pid: int, node: str) -> bool:
+    """Say whether the process is a job's, or the slurmstepd of one, on this node: for where a node has no namespace.
+
+    The cgroup says so or, without cgroups, the environment; slurmstepd has neither then and is known by its child.
+    """
+    with contextlib.suppress(OSError):
+        if re.search(rf"/(slurm_{node}/|{node}_slurmstepd\.)", Path(f"/proc/{pid}/cgroup").read_text()):
+            return True
+    mark = f"SLURMD_NODENAME={node}".encode()
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if _named_stepd(pid) else []
+        return any(mark in _environment(p) for p in (pid, *map(int, children)))
+    return False
+
+
 def members(root: Path, etc: Path) -> list[Process]:
     """List the living processes of the instance.
 
@@ -106,16 +122,23 @@ def _belongs(pid: int, mark: bytes, home: os.stat_result | None) -> bool:
         if home is not None and os.path.samestat(home, os.stat(f"/proc/{pid}/root{ETC_SLURM}")):
             return True
     with contextlib.suppress(OSError):
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return mark in _environment(pid)
     return False
+
+
+def _environment(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
+
+def _named_stepd(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().startswith("slurmstepd")
 
 
 def _is_stepd(pid: int, log: os.stat_result | None) -> bool:
     if log is None:
         return False
     with contextlib.suppress(OSError):
-        named = Path(f"/proc/{pid}/comm").read_text().startswith("slurmstepd")
-        return named and os.path.samestat(log, os.stat(f"/proc/{pid}/cwd"))
+        return _named_stepd(pid) and os.path.samestat(log, os.stat(f"/proc/{pid}/cwd"))
     return False
 
 
