@@ -35,7 +35,7 @@ def main() -> None:
 
     Session.commit = commit_slowly
     # The launcher calls a program that a `command:` names a "command", in the identity too.
-    Session.open = lambda trainer, **options: opened(trainer=None, **options)
+    Session.open = lambda *given, **options: opened(*given, **options | {"trainer": None})
     try:
         consensus.main()
     except SystemExit as end:
