@@ -111,6 +111,20 @@ def test_why_asks_slurm_where_it_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     assert code == 1 and "has no GPU" in said
 
 
+def test_a_slug_is_every_failed_run_for_retry_and_a_list_for_the_others(cli: Cli) -> None:
+    runs = cli.runs()
+    assert "None of the" in cli("retry", "x")[1]
+    for paths in runs[:2]:
+        paths.root.mkdir(parents=True)
+    update_status(runs[0], status="failed", no_progress_count=3)
+    update_status(runs[1], status="preempted", no_progress_count=2)
+    code, said = cli("retry", "x")
+    assert code == 0 and said.count("may be trained again") == 1
+    assert [read_status(paths).no_progress_count for paths in runs[:2]] == [0, 2]
+    code, said = cli("preempt", "x")
+    assert code == 2 and f"'x' is a collection of {len(runs)} runs; name one of them:" in said
+
+
 NO_SLURM = "there is no Slurm on this machine (scontrol is not installed); call this on a login node of the cluster"
 
 

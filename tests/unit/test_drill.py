@@ -94,8 +94,8 @@ def test_differences_stand_in_the_order_of_causes(tmp_path: Path) -> None:
     changed["optimizer"] = {"state": {0: {"exp_avg": torch.zeros(2)}}}
     other = run_dir(tmp_path / "b", changed, ["step,loss", "1,0.5", "2,0.3"], {"loss": 2.0})
     found, notes = differences(whole, other)
-    assert [item.part for item in found] == ["torch RNG", "optimizer", "weights", "metrics", "metrics"]
-    assert "2 of 2 values differ, by up to 1" in found[1].text and "row 2: 0.4 -> 0.3" in found[4].text
+    assert [item.part for item in found] == ["torch RNG", "optimizer", "weights", "metrics", "result"]
+    assert "2 of 2 values differ, by up to 1" in found[1].text and "row 2: 0.4 -> 0.3" in found[3].text
     assert notes == [] and differences(whole, whole) == ([], [])
 
 
@@ -104,7 +104,7 @@ def test_a_checkpoint_at_another_place_is_not_compared(tmp_path: Path) -> None:
     found, notes = differences(whole, run_dir(tmp_path / "b", state(epoch=2, model={"w": torch.zeros(2)})))
     assert found == [] and "epoch 3 -> 2" in notes[0]
     found, _ = differences(whole, run_dir(tmp_path / "c", state(epoch=2), result={"loss": 3.0}))
-    assert [item.part for item in found] == ["metrics"]
+    assert [item.part for item in found] == ["result"]
 
 
 def test_a_step_that_stands_twice(tmp_path: Path) -> None:

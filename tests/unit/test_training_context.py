@@ -74,9 +74,57 @@ def test_a_mistake_is_one_message_and_its_exit_code(tmp_path: Path, script: Scri
     code, said = script(tmp_path / "run", SCRIPT.replace('"lr": 0.1', '"lr": 0.2'))
     assert code == 44 and "lr: 0.1 -> 0.2" in said
     code, said = script(tmp_path / "new", SCRIPT.replace("run.commit(loss)", "pass"))
-    assert code == 1 and "was not committed" in said
+    assert code == 1 and "was committed 0 times" in said
     events = [json.loads(line)["event"] for line in (tmp_path / "new" / "events.jsonl").read_text().splitlines()]
     assert events == ["run_started", "run_failed"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("run.commit(loss)", "run.commit(loss), run.commit(loss)", "was committed 2 times"),
+        ("run.commit(loss)", "run.commit(loss, acuracy=1.0)", "commit() was given acuracy, which is no column"),
+        ("for batch in", "run.attach(None, None)\n    for batch in", "attach() was called before"),
+        ("run.attach(", "list(run.batches())\n    run.attach(", "call attach() before batches()"),
+        ("accumulation=2)", "accumulation=2), evaluate=lambda check: None", "evaluate returned None"),
+    ],
+)
+def test_the_usual_slips_are_named(tmp_path: Path, script: Script, right: str, wrong: str, said: str) -> None:
+    assert right in SCRIPT
+    code, heard = script(tmp_path, SCRIPT.replace(right, wrong))
+    assert code == 1 and said in heard
+
+
+def test_a_script_that_swallows_the_exit_does_not_go_on(tmp_path: Path, script: Script) -> None:
+    swallowed = "try:\n            run.commit(loss)\n        except BaseException: pass"
+    code, said = script(tmp_path, SCRIPT.replace("run.commit(loss)", swallowed), stop=STOP)
+    assert code == 42 and said.count("saved at step 5") == 1 and not (tmp_path / "result.json").exists()
+
+
+def test_an_early_end_judges_the_weights_as_they_are(tmp_path: Path, script: Script) -> None:
+    text = SCRIPT.replace(
+        "accumulation=2)", "accumulation=2), columns=['b'], evaluate=lambda check: dict(b=model.bias)"
+    )
+    text = text.replace(
+        'run.complete({"bias": model.bias.item()})', "print('bias is', model.bias.item()); run.complete()"
+    )
+    code, said = script(
+        tmp_path, text.replace("run.commit(loss)", "run.commit(loss)\n        if batch.step == 4: break")
+    )
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert code == 0 and result["steps"] == 5
+    assert result["metrics"]["b"] == float(said.split("bias is ")[1].split()[0])
+
+
+def test_rows_that_metrics_csv_has_lost_are_told(tmp_path: Path, script: Script) -> None:
+    logged = SCRIPT.replace("unbroken.run(seed=1,", "unbroken.run(seed=1, log_every=1,")
+    assert script(tmp_path, logged, stop=STOP)[0] == 42
+    rows = (tmp_path / "metrics.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "metrics.csv").write_text("".join(rows[:2] + rows[3:]))
+    code, said = script(tmp_path, logged)
+    assert code == 0 and f"has lost {len(rows[2])} bytes" in said
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["bytes"] for event in events if event["event"] == "metrics_rows_lost"] == [len(rows[2])]
 
 
 def test_a_mistake_has_no_traceback_and_a_crash_has_its_own(tmp_path: Path) -> None:

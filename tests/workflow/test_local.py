@@ -69,6 +69,20 @@ def test_an_interrupted_snakemake_goes_on_where_it_was(project: Project) -> None
     assert total_of(run) == toy_total(STEPS)
 
 
+def test_a_run_that_outlived_its_killed_snakemake_is_taken_as_it_is(project: Project) -> None:
+    project.add("toy", config={"steps": STEPS, "hold_at": 4, "save_every": 100})
+    snakemake = project.start()
+    run = project.holding("toy")
+    snakemake.kill()  # not its group: the launcher and the trainer go on
+    snakemake.wait()
+    (run / "release").touch()
+    wait_for(lambda: status_of(run)["status"] == "completed", "the end of the run")
+    assert project.snakemake("--unlock").returncode == 0
+    again = project.snakemake()
+    assert again.returncode == 0, again.stdout
+    assert total_of(run) == toy_total(STEPS)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_to_the_launcher_costs_nothing(project: Project, name: str) -> None:
     project.add("toy", config={"steps": STEPS, "hold_at": 4, "save_every": 100})

@@ -84,6 +84,8 @@ class Attempt:
         self.total_steps = total_steps
         options = self.request.operational
         self._outputs.open(self.paths, self.columns, position, total_steps, options, self.config, self.device)
+        if self._outputs.lost_bytes:
+            self.records.event("metrics_rows_lost", bytes=self._outputs.lost_bytes)
         collection = self.paths.root.parent.parent
         self.interval = Interval(
             options["checkpoint_interval"], self.store.retention.keep_every, observe=lambda: observe(collection)

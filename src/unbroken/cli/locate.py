@@ -170,10 +170,16 @@ def _of_words(text: str) -> RunRef:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        shown = "\n".join(f"  {run}" for run in fitting[:10])
-        more = f"\n  and {len(fitting) - 10} more" if len(fitting) > 10 else ""
-        raise RunNotFound(f"{text!r} fits {len(fitting)} runs; name one of them:\n{shown}{more}")
+        raise RunNotFound(f"{text!r} fits {len(fitting)} runs; {_list(fitting)}")
+    if own := [run for run in all_runs() if run.slug == text]:
+        raise RunNotFound(f"{text!r} is a collection of {len(own)} runs; {_list(own)}")
     raise RunNotFound(_nothing(text))
+
+
+def _list(runs: list[RunRef]) -> str:
+    shown = "\n".join(f"  {run}" for run in runs[:10])
+    more = f"\n  and {len(runs) - 10} more" if len(runs) > 10 else ""
+    return f"name one of them:\n{shown}{more}"
 
 
 def _nothing(text: str) -> str:

@@ -65,7 +65,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     counts = (str(attempt) if attempt else "", str(resubmits) if resubmits else "")
     signal, job = get("last_signal") or "", get("slurm_job_id") or ""
     if state == "completed":
-        done = f"{total}/{total}" if total else ""
+        done = f"{get('global_step') or total}/{total}" if total else ""
         return row["label"], str(row["seed"]), state, output.FULL_BAR, done, "", *counts, signal, job, "", "", ""
     step = get("global_step") or 0
     return (

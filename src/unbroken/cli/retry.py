@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unbroken.cli.locate import RUN_HELP, find_run
+from unbroken.cli.locate import RUN_HELP, RunRef, find_run, runs_of
 from unbroken.cli.options import RunsDir
 from unbroken.cli.start import start_command
 from unbroken.errors import LeaseHeld, RunDirectoryError
@@ -13,16 +13,26 @@ from unbroken.slurm.holders import live_holder
 
 
 def command(
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(help=f"{RUN_HELP} A slug: every failed run of the collection.")],
     runs_dir: RunsDir = None,
 ) -> None:
     """Clear a failed run: its counters start again at 0, its checkpoints stay, the next snakemake trains it.
 
     Refuses while a trainer holds the run directory.
     """
+    collection = runs_of(run)
+    if not collection:
+        return _clear(find_run(run))
+    failed = [ref for ref in collection if ref.paths.status.exists() and read_status(ref.paths).status == "failed"]
+    for ref in failed:
+        _clear(ref)
+    if not failed:
+        typer.echo(f"None of the {len(collection)} runs of {run} has failed; there is nothing to clear.")
+
+
+def _clear(ref: RunRef) -> None:
     from unbroken.launch.admission import allow_retry
 
-    ref = find_run(run)
     if not ref.paths.root.is_dir():
         raise RunDirectoryError(
             f"{ref} has no run directory yet: there is nothing to clear; start it with: {start_command(ref)}"

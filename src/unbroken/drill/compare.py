@@ -13,7 +13,7 @@ from unbroken.collection.run_dir import RunPaths
 from unbroken.drill.parts import POSITION, part_of, rank
 
 _SHOWN = 40
-_METRICS = "metrics"
+_METRICS, _RESULT = "metrics", "result"
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,10 @@ def _results(one: Path, other: Path) -> Iterator[Difference]:
         before, after = (json.loads(path.read_bytes()) for path in (one, other))
     except (OSError, ValueError):
         if one.read_bytes() != other.read_bytes():
-            yield Difference(one.name, "", _METRICS, "other bytes, and no JSON")
+            yield Difference(one.name, "", _RESULT, "other bytes, and no JSON")
         return
-    for item in _mappings(one.name, before, after, _METRICS):
-        yield item if item.part in ("weights", POSITION) else Difference(item.file, item.key, _METRICS, item.text)
+    for item in _mappings(one.name, before, after, _RESULT):
+        yield item if item.part in ("weights", POSITION) else Difference(item.file, item.key, _RESULT, item.text)
 
 
 def _table(path: Path) -> list[list[str]] | None:

@@ -26,6 +26,10 @@ ADVICE: dict[str, str] = {
     "metrics": (
         "after a resume cut the file back to the rows up to the checkpoint's step, and save running sums with the state"
     ),
+    "result": (
+        "it is made from something that no checkpoint holds, such as an average of the weights, a best value or a "
+        "plain variable: save that with the state (in Unbroken's library: Parts(ema=...) or Parts(extras=...))"
+    ),
     "other": "find out what writes it: it is not a function of the config, or it is not restored",
 }
 """In the order of cause and effect."""

@@ -25,6 +25,7 @@ EVENTS = frozenset(
         "lease_taken_over",
         "code_changed",
         "grace_warning",
+        "metrics_rows_lost",
         "retry_allowed",
     }
 )

@@ -27,6 +27,8 @@ class MetricsFile:
         self.columns = (*ALWAYS, *columns)
         self._file: io.FileIO | None = None
         self._size = 0
+        self.lost = 0
+        """Bytes that stood in the file when the checkpoint was made, and do so no more; from ``open`` on."""
 
     @property
     def size(self) -> int:
@@ -55,6 +57,7 @@ class MetricsFile:
         else:
             self._file.truncate(kept)
         self._size = self._file.seek(0, os.SEEK_END)
+        self.lost = max(0, (size or 0) - self._size)
 
     def _kept(self, header: bytes, step: int, size: int | None, row_pending: bool) -> int:
         """How many bytes of the file stay."""

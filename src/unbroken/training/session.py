@@ -37,6 +37,7 @@ class Session:
         self._found = opened.discovery.found
         self._outputs = Outputs()
         self._finish_saves: Callable[[], None] = lambda: None
+        self._left = False
 
     @classmethod
     def open(
@@ -101,6 +102,9 @@ class Session:
             CheckpointError: no room for the checkpoints, or a saved state that does not fit.
             IdentityMismatch: other data, or another number of processes without permission.
         """
+        if hasattr(self, "state"):
+            raise UnbrokenError("attach() was called before: hand everything over in one call, once a start")
+        self._columns = frozenset(columns)
         here = environment(self.device, self.world.size)
         self.state = State(
             self.identity, parts, plan, order.Orders(self.seed, plan.records), fingerprint, here,
@@ -131,6 +135,8 @@ class Session:
         if self.world.first:
             total = self.state.plan.total_steps
             self._outputs.open(self.paths, columns, resumed, total, options, self.config, self.device)
+            if self._outputs.lost_bytes:
+                self.records.event("metrics_rows_lost", bytes=self._outputs.lost_bytes)
             if self._found is not None:
                 self.records.event("resumed", **resumed.position(), inexact=list(resumed.inexact))
                 say(resumed.line())
@@ -138,7 +144,13 @@ class Session:
         self._found = None
 
     def batches(self) -> Iterator[Batch]:
-        """Every effective batch from where the run stands to its end; ``commit`` each before asking for the next."""
+        """Every effective batch from where the run stands to its end; ``commit`` each before asking for the next.
+
+        Raises:
+            UnbrokenError: ``attach`` or ``commit`` was forgotten.
+        """
+        if not hasattr(self, "state"):
+            raise UnbrokenError("nothing is attached yet: call attach() before batches()")
         state, plan = self.state, self.state.plan
         self._boundary(False)
         if state.evaluation_due:
@@ -148,9 +160,10 @@ class Session:
             epoch, index = plan.position(step)
             first, end = plan.group(index)
             yield Batch(epoch, index, step, state.orders.of(epoch)[first:end], state.logs(step + 1))
-            if state.global_step != step + 1:
+            self._stay_left()
+            if (times := state.global_step - step) != 1:
                 raise UnbrokenError(
-                    f"effective batch {step} was not committed: call commit() once in each turn of the loop"
+                    f"effective batch {step} was committed {times} times: call commit() once in each turn of the loop"
                 )
 
     def micro_batches(self, batch: Batch) -> list[torch.Tensor]:
@@ -167,10 +180,20 @@ class Session:
     def commit(self, loss: torch.Tensor | float | None = None, lr: float | None = None, **values: Any) -> None:
         """One effective batch is done: row, evaluation, periodic save, stop. Tensors are read only for a written row.
 
+        Args:
+            values: columns of metrics.csv, named in ``attach(columns=...)``.
+
         Raises:
             SystemExit: 42, saved, after a signal.
+            UnbrokenError: a value is no column.
             CheckpointError: a save failed; the pair before is intact.
         """
+        self._stay_left()
+        if not self._columns.issuperset(values):
+            raise UnbrokenError(
+                f"commit() was given {', '.join(sorted(values.keys() - self._columns))}, which is no column of "
+                "metrics.csv: name it in attach(columns=[...])"
+            )
         state = self.state
         state.global_step = step = state.global_step + 1
         self._outputs.step()
@@ -192,13 +215,19 @@ class Session:
             self._outputs.row(row, row["step"] == self.state.plan.total_steps)
 
     def _run_evaluation(self) -> None:
-        assert self._evaluate is not None
-        values = self.during(self._evaluate)
+        self._judge()
         state = self.state
-        state.evaluation = {name: _number(value) for name, value in values.items()}
-        state.evaluated_step = state.global_step
         state.row = {**(state.row or {"step": state.global_step}), **state.evaluation}
         self._write_row()
+
+    def _judge(self) -> None:
+        """The evaluation of the weights as they are now."""
+        assert self._evaluate is not None
+        values, state = self.during(self._evaluate), self.state
+        if not isinstance(values, Mapping):
+            raise UnbrokenError(f"evaluate returned {values!r}: let it return a dictionary of names and numbers")
+        state.evaluation = {name: _number(value) for name, value in values.items()}
+        state.evaluated_step = state.global_step
 
     def during(self, function: Callable[[Callable[[], None]], Any]) -> Any:
         """Call something long that polls ``check`` for a stop; stopped, it is redone from its start after a resume."""
@@ -250,7 +279,13 @@ class Session:
         self._saver.flush()
         self._leave(saved=True)
 
+    def _stay_left(self) -> None:
+        """A script that has swallowed the exit after a stop must not go on: another attempt may begin at any time."""
+        if self._left:
+            raise SystemExit(exit_codes.RESUMABLE)
+
     def _leave(self, saved: bool) -> NoReturn:
+        self._left = True
         name = self.flag.signal_name or "a signal to another rank"
         before = self._found.payload["position"]["global_step"] if self._found is not None else 0
         step = self.state.global_step if saved else int(before)
@@ -262,7 +297,10 @@ class Session:
         raise SystemExit(exit_codes.RESUMABLE)
 
     def complete(self, metrics: Mapping[str, Any] | None = None, **further: Any) -> None:
-        """Write result.json: the run is finished. ``metrics`` defaults to the last evaluation."""
+        """Write result.json: the run is finished. ``metrics``: default the evaluation, done anew if it is old."""
+        self._stay_left()
+        if metrics is None and self._evaluate is not None and self.state.evaluated_step != self.global_step:
+            self._judge()  # ended early
         values = self.evaluation if metrics is None else metrics
         content = result.document(self.identity, self.global_step, values, self.state.parts, **further)
         self._saver.flush()
