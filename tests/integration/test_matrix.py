@@ -26,7 +26,7 @@ from tests.integration.trainers_kit import (
 )
 from tests.unit.training_kit import differences, events, outcome, quiet_process, signal_at, status
 from unbroken.training import checkpoint
-from unbroken.training.session import Session
+from unbroken.training.evaluation import Evaluation
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 EACH = pytest.mark.parametrize("trainer", TRAINERS, ids=str)
@@ -110,15 +110,15 @@ def test_during_an_evaluation(
     tmp_path: Path, undisturbed: dict[str, Any], trainer: Trainer, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C03: the signal comes inside evaluation number ``which``; the evaluation is done again after the resume."""
-    real, seen = Session._run_evaluation, []
+    real, seen = Evaluation.run, []
 
-    def run_evaluation(self: Session) -> None:
-        seen.append(self.global_step)
+    def run_evaluation(self: Evaluation) -> None:
+        seen.append(self._state.global_step)
         if len(seen) == which:
             os.kill(os.getpid(), signal.SIGTERM)
         real(self)
 
-    monkeypatch.setattr(Session, "_run_evaluation", run_evaluation)
+    monkeypatch.setattr(Evaluation, "run", run_evaluation)
     assert attempt(trainer, tmp_path) == 42
     assert status(tmp_path)["global_step"] == seen[-1]
     assert attempt(trainer, tmp_path) == 0

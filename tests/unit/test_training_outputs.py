@@ -123,7 +123,7 @@ def test_a_tracker_that_fails_changes_nothing(tmp_path: Path, fail: str, monkeyp
 
 @pytest.mark.filterwarnings("ignore:.*")
 def test_a_profile_changes_no_result(tmp_path: Path) -> None:
-    options = {"wait": 1, "warmup": 1, "active": 2, "stacks": True}
+    options = {"wait": 1, "warmup": 1, "active": 2, "stacks": True, "rows": 10_000}  # frames come before operations
     assert run_toy(tmp_path / "a", profiling=options) == 0
     assert run_toy(tmp_path / "b") == 0
     assert differences(outcome(tmp_path / "a"), outcome(tmp_path / "b")) == []

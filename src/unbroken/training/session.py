@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import torch
 
 from unbroken import exit_codes
-from unbroken.errors import UnbrokenError
 from unbroken.run_dir.files import write_json
-from unbroken.training import opening, order, preemption, result, resume, rng
+from unbroken.training import opening, order, preemption, result, resume, rng, slips
+from unbroken.training.evaluation import Evaluation, number
 from unbroken.training.outputs import Outputs
 from unbroken.training.parts import Parts
 from unbroken.training.position import Plan
@@ -102,15 +102,14 @@ class Session:
             CheckpointError: no room for the checkpoints, or a saved state that does not fit.
             IdentityMismatch: other data, or another number of processes without permission.
         """
-        if hasattr(self, "state"):
-            raise UnbrokenError("attach() was called before: hand everything over in one call, once a start")
+        slips.attached(hasattr(self, "state"), wanted=False)
         self._columns = frozenset(columns)
         here = environment(self.device, self.world.size)
         self.state = State(
             self.identity, parts, plan, order.Orders(self.seed, plan.records), fingerprint, here,
             evaluate_every if evaluate is not None else None, max(self.request.count("log_every"), 1),
         )  # fmt: skip
-        self._evaluate = evaluate
+        self._evaluation = Evaluation(evaluate, self.state, self._outputs, self.during)
         saved = self._found.payload if self._found is not None else None
         allowed = self.request.flag("allow_world_size_change")
         inexact = resume.check_environment(self.paths, saved, here, fingerprint, allowed)
@@ -149,22 +148,18 @@ class Session:
         Raises:
             UnbrokenError: ``attach`` or ``commit`` was forgotten.
         """
-        if not hasattr(self, "state"):
-            raise UnbrokenError("nothing is attached yet: call attach() before batches()")
+        slips.attached(hasattr(self, "state"), wanted=True)
         state, plan = self.state, self.state.plan
         self._boundary(False)
         if state.evaluation_due:
-            self._run_evaluation()
+            self._evaluation.run()
             self._boundary(plan.ends_epoch(state.global_step))
         while (step := state.global_step) < plan.total_steps:
             epoch, index = plan.position(step)
             first, end = plan.group(index)
             yield Batch(epoch, index, step, state.orders.of(epoch)[first:end], state.logs(step + 1))
             self._stay_left()
-            if (times := state.global_step - step) != 1:
-                raise UnbrokenError(
-                    f"effective batch {step} was committed {times} times: call commit() once in each turn of the loop"
-                )
+            slips.committed(step, state.global_step)
 
     def micro_batches(self, batch: Batch) -> list[torch.Tensor]:
         """int64 [<= batch_size] each: the records of this process in an effective batch; empty ones are left out."""
@@ -189,45 +184,21 @@ class Session:
             CheckpointError: a save failed; the pair before is intact.
         """
         self._stay_left()
-        if not self._columns.issuperset(values):
-            raise UnbrokenError(
-                f"commit() was given {', '.join(sorted(values.keys() - self._columns))}, which is no column of "
-                "metrics.csv: name it in attach(columns=[...])"
-            )
+        slips.columns(values, self._columns)
         state = self.state
         state.global_step = step = state.global_step + 1
         self._outputs.step()
         if state.logs(step):
             rate = float(state.parts.optimizer.param_groups[0]["lr"]) if lr is None else lr
-            further = {name: _number(value) for name, value in values.items()}
+            further = {name: number(value) for name, value in values.items()}
             epoch = state.plan.position(step - 1)[0]
-            state.row = {"step": step, "epoch": epoch, "lr": rate, "loss": _number(loss), **further}
+            state.row = {"step": step, "epoch": epoch, "lr": rate, "loss": number(loss), **further}
             if state.evaluates(step):
                 self._boundary(False)
-                self._run_evaluation()
+                self._evaluation.run()
             else:
-                self._write_row()
+                self._evaluation.write_row()
         self._boundary(state.plan.ends_epoch(step))
-
-    def _write_row(self) -> None:
-        row, self.state.row = self.state.row, None
-        if row is not None:
-            self._outputs.row(row, row["step"] == self.state.plan.total_steps)
-
-    def _run_evaluation(self) -> None:
-        self._judge()
-        state = self.state
-        state.row = {**(state.row or {"step": state.global_step}), **state.evaluation}
-        self._write_row()
-
-    def _judge(self) -> None:
-        """The evaluation of the weights as they are now."""
-        assert self._evaluate is not None
-        values, state = self.during(self._evaluate), self.state
-        if not isinstance(values, Mapping):
-            raise UnbrokenError(f"evaluate returned {values!r}: let it return a dictionary of names and numbers")
-        state.evaluation = {name: _number(value) for name, value in values.items()}
-        state.evaluated_step = state.global_step
 
     def during(self, function: Callable[[Callable[[], None]], Any]) -> Any:
         """Call something long that polls ``check`` for a stop; stopped, it is redone from its start after a resume."""
@@ -299,8 +270,8 @@ class Session:
     def complete(self, metrics: Mapping[str, Any] | None = None, **further: Any) -> None:
         """Write result.json: the run is finished. ``metrics``: default the evaluation, done anew if it is old."""
         self._stay_left()
-        if metrics is None and self._evaluate is not None and self.state.evaluated_step != self.global_step:
-            self._judge()  # ended early
+        if metrics is None:
+            self._evaluation.refresh()
         values = self.evaluation if metrics is None else metrics
         content = result.document(self.identity, self.global_step, values, self.state.parts, **further)
         self._saver.flush()
@@ -326,7 +297,3 @@ class Session:
             self._outputs.close()
             self.records.release()
             self.world.leave()
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else float(value) if isinstance(value, float) else value
