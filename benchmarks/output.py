@@ -84,7 +84,7 @@ def plot(figures: Sequence[Figure]) -> str:
 def write_docs(docs: Path, results: Path) -> None:
     """docs/performance.md and its plot, from the last full run and the last comparison."""
     full = json.loads((results / "full.json").read_text())
-    figures = [_figure(values) for values in full["figures"]]
+    figures = read_figures(results / "full.json")
     rows = ["| row | figure | measured | goal | quartiles | A/A | in CPU time | n | |", "| --- " * 9 + "|"]
     rows += ["| " + " | ".join(cells(figure)) + " |" for figure in figures]
     missed = [_missed(figure) for figure in figures if figure.met is False]
@@ -102,8 +102,10 @@ def write_docs(docs: Path, results: Path) -> None:
     (docs / "performance.svg").write_text(plot(figures))
 
 
-def _figure(values: dict[str, Any]) -> Figure:
-    return Figure(**{key: value for key, value in values.items() if key not in ("met", "noisy")})
+def read_figures(path: Path) -> list[Figure]:
+    """The figures of a file of results."""
+    found = json.loads(path.read_text())["figures"]
+    return [Figure(**{key: value for key, value in one.items() if key not in ("met", "noisy")}) for one in found]
 
 
 def _missed(figure: Figure) -> str:

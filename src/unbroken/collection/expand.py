@@ -1,7 +1,5 @@
 """From grid, zip, settings, table and exclude to the collection's settings."""
 
-import contextlib
-import gc
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,19 +31,6 @@ RESERVED_KEYS = {
 """Keys of a run config that no experiment key may take, and where they are given."""
 
 
-@contextlib.contextmanager
-def _no_cycle_collection() -> Iterator[None]:
-    """Nothing here is cyclic, and each search for cycles walks all settings made so far: many took longer apiece."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-@_no_cycle_collection()
 def expand(base: Config, data: Mapping[str, Any], folder: Path, place: Place) -> tuple[Setting, ...]:
     """The settings of a collection; ``base`` is the sanitized config they share, ``data`` the checked file."""
     axes = _axes(base, data, place)

@@ -1,8 +1,10 @@
 """load_collection: a file of config/collections as a checked Collection."""
 
+import contextlib
+import gc
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,19 @@ MAX_SEED = 2**32 - 1
 MAX_SEEDS = 100_000
 
 
+@contextlib.contextmanager
+def _no_cycle_collection() -> Iterator[None]:
+    """Nothing here is cyclic, and each search for cycles walks all settings made so far: many took longer apiece."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_cycle_collection()
 def load_collection(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Collection:
     """Read, check and expand a collection file; ``overrides`` lies over the file's top-level keys.
 
