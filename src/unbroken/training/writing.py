@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 CHUNK = 1 << 20
-"""Bytes written at once; a multiple of every block size. Longer ones leave a small payload little to do side by side."""
+"""Bytes written at once; a multiple of every block size. Longer ones leave a small payload little side by side."""
 BUFFERS = 4
 LONG = 1 << 18
 _BLOCK = 4096
