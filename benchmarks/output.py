@@ -81,6 +81,9 @@ def plot(figures: Sequence[Figure]) -> str:
     )
 
 
+ROWS = 12
+
+
 def write_docs(docs: Path, results: Path) -> None:
     """docs/performance.md and its plot, from the last full run and the last comparison."""
     full = json.loads((results / "full.json").read_text())
@@ -88,13 +91,16 @@ def write_docs(docs: Path, results: Path) -> None:
     rows = ["| row | figure | measured | goal | quartiles | A/A | in CPU time | n | |", "| --- " * 9 + "|"]
     rows += ["| " + " | ".join(cells(figure)) + " |" for figure in figures]
     missed = [_missed(figure) for figure in figures if figure.met is False]
+    failed = dict(full["failed"])
+    measured = {figure.row for figure in figures}
+    failed |= {row: "not in the last full run" for row in range(1, ROWS + 1) if row not in measured}
     parts = [f"- {f.name}: {f.note or 'see the code'}; {_parts(f)}" for f in figures if f.parts]
     template = Template((Path(__file__).parent / "performance.md.in").read_text())
     text = template.substitute(
         machine="\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in full["machine"].items()),
         table="\n".join(rows),
         missed="\n".join(missed) or "None.",
-        failed="\n".join(f"- row {row}: {why}" for row, why in full["failed"].items()) or "None.",
+        failed="\n".join(f"- row {row}: {why}" for row, why in failed.items()) or "None.",
         parts="\n".join(parts).replace("see the code; ", ""),
         comparison=_comparison(results / "compare.json"),
     )
@@ -109,7 +115,7 @@ def read_figures(path: Path) -> list[Figure]:
 
 
 def _missed(figure: Figure) -> str:
-    by_cpu = figure.cpu is not None and figure.goal is not None and figure.cpu <= figure.goal
+    by_cpu = bool(figure.cpu) and figure.cpu is not None and figure.goal is not None and figure.cpu <= figure.goal
     also = f"; in CPU time it is {number(figure.cpu, 'x')}, which would meet it" if by_cpu else ""
     noisy = "; the machine was too busy to tell" if figure.noisy else ""
     said = f"{number(figure.value, figure.unit)}, goal {number(figure.goal)}"
@@ -128,7 +134,8 @@ def _comparison(path: Path) -> str:
     lines = ["| | " + " | ".join(keys) + " |", "| --- " * (len(keys) + 1) + "|"]
     for name, values in result["systems"].items():
         lines.append(f"| {name} | " + " | ".join(_text(values[key]) for key in keys) + " |")
-    return "\n".join([result["about"], "", *lines, "", *[f"- {note}" for note in result["notes"]]])
+    load = f"Load average: {result['machine']['load_average']}; above the machine's cores, times are upper bounds."
+    return "\n".join([f"{result['about']} {load}", "", *lines, "", *[f"- {note}" for note in result["notes"]]])
 
 
 def _text(value: Any) -> str:
