@@ -13,7 +13,8 @@ from wandb.util import get_core_path
 def stored(run: Path) -> list[tuple[str, list[int]]]:
     """(run id, steps) in each offline file, oldest first, as ``wandb leet inspect`` finds them."""
     found = []
-    for path in sorted((run / "wandb").glob("offline-run-*/*.wandb")):
+    files = (run / "wandb").glob("offline-run-*/*.wandb")
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):  # a folder's name tells the second alone
         reader = [get_core_path(), "leet", "inspect", "--no-observability", "--json", "--run-file", path, run / "wandb"]
         lines = subprocess.run(reader, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
         steps = [record["history"]["step"]["num"] for line in lines if (record := json.loads(line)).get("history")]
