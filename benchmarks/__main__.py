@@ -59,7 +59,7 @@ def main() -> int:
     (RESULTS / f"{name}.svg").write_text(output.plot(figures))
     print(output.machine_line(facts))
     if given.write_docs:
-        output.write_docs(ROOT / "docs", RESULTS)
+        output.write_docs(ROOT / "docs", RESULTS, ROWS)
     return 1 if failed else 0
 
 
@@ -73,7 +73,7 @@ def _compare(folder: Path, write_docs: bool) -> int:
     shutil.rmtree(scratch, ignore_errors=True)
     print(output.comparison_table(result))
     if write_docs:
-        output.write_docs(ROOT / "docs", RESULTS)
+        output.write_docs(ROOT / "docs", RESULTS, ROWS)
     return 0
 
 

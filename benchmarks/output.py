@@ -1,7 +1,7 @@
 """The table on the screen, the plot, and docs/performance.md."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
@@ -81,10 +81,7 @@ def plot(figures: Sequence[Figure]) -> str:
     )
 
 
-ROWS = 12
-
-
-def write_docs(docs: Path, results: Path) -> None:
+def write_docs(docs: Path, results: Path, rows_there: Iterable[int]) -> None:
     """docs/performance.md and its plot, from the last full run and the last comparison."""
     full = json.loads((results / "full.json").read_text())
     figures = read_figures(results / "full.json")
@@ -93,7 +90,7 @@ def write_docs(docs: Path, results: Path) -> None:
     missed = [_missed(figure) for figure in figures if figure.met is False]
     failed = dict(full["failed"])
     measured = {figure.row for figure in figures}
-    failed |= {row: "not in the last full run" for row in range(1, ROWS + 1) if row not in measured}
+    failed |= {row: "not in the last full run" for row in rows_there if row not in measured}
     parts = [f"- {f.name}: {f.note or 'see the code'}; {_parts(f)}" for f in figures if f.parts]
     template = Template((Path(__file__).parent / "performance.md.in").read_text())
     text = template.substitute(
@@ -115,7 +112,7 @@ def read_figures(path: Path) -> list[Figure]:
 
 
 def _missed(figure: Figure) -> str:
-    by_cpu = bool(figure.cpu) and figure.cpu is not None and figure.goal is not None and figure.cpu <= figure.goal
+    by_cpu = figure.cpu and figure.goal is not None and figure.cpu <= figure.goal
     also = f"; in CPU time it is {number(figure.cpu, 'x')}, which would meet it" if by_cpu else ""
     noisy = "; the machine was too busy to tell" if figure.noisy else ""
     said = f"{number(figure.value, figure.unit)}, goal {number(figure.goal)}"

@@ -1,5 +1,6 @@
 """Starts of a foreign framework's trainer, in a test and inside the trainer."""
 
+import json
 import os
 import runpy
 import signal
@@ -10,7 +11,8 @@ import torch
 import yaml
 
 from tests.integration.zygote import ROOT, Zygote
-from tests.unit.training_kit import differences
+from tests.unit.training_kit import differences, status
+from unbroken.collection import load_collection
 
 BASE = {"log_every": 1, "checkpoint_interval": 2}
 
@@ -86,3 +88,49 @@ class Runs:
             assert self.start(alone, config, **env) == 0, self.log(alone)
             self._alone[key] = self.outcome(alone)
         return differences(self._alone[key], self.outcome(run))
+
+    def check_interrupted(self, run: Path, config: dict[str, Any], signals: list[str]) -> None:
+        """It ends by itself, after each signal with that one's exit code, in the bits of a run left alone."""
+        codes = self.interrupted(run, config, signals)
+        assert codes[-1] == 0 and len(codes) > 2, self.log(run)
+        assert codes[:-1] == [-9 if "KILL" in signals[min(i, len(signals) - 1)] else 42 for i in range(len(codes) - 1)]
+        assert self.changes(run, config) == []
+
+    def check_recorded(self, run: Path, measure: str) -> None:
+        """Status, events and result of a run of 9 steps that is stopped after its second one."""
+        assert self.start(run, {}, "SIGUSR1@3") == 42
+        stopped = status(run)
+        assert (stopped["status"], stopped["exit_code"], stopped["global_step"]) == ("preempted", 42, 2)
+        assert self.start(run, {}) == 0
+        assert (status(run)["status"], status(run)["global_step"], status(run)["total_steps"]) == ("completed", 9, 9)
+        names = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
+        assert names[:4] == ["run_started", "checkpoint_saved", "graceful_shutdown", "run_started"]
+        assert "resumed" in names and names[-1] == "run_completed"
+        result = json.loads((run / "result.json").read_text())
+        assert result["steps"] == 9 and result["metrics"].keys() == {measure}
+
+    def check_refuses_another_config(self, run: Path) -> None:
+        """With 44, and nothing is written."""
+        assert self.start(run, {}, "SIGTERM@3") == 42
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        assert self.start(run, {"lr": 1}) == 44
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+        assert "belongs to another run" in self.log(run)
+
+    def check_finished_stays(self, run: Path) -> None:
+        """A finished run is not trained again."""
+        assert self.start(run) == 0
+        result = (run / "result.json").read_bytes()
+        assert self.start(run, {}, "SIGKILL@1") == 0
+        (run / "result.json").unlink()  # a kill between the last save and the result
+        assert self.start(run, {}, "SIGKILL@1") == 0
+        assert (run / "result.json").read_bytes() == result
+
+    def check_example(self, run: Path) -> None:
+        """The example of this framework is the script of docs/adapters.md, and ends in the same bits."""
+        folder = ROOT / "examples" / self.kind
+        assert (folder / "train.py").read_text() in (ROOT / "docs" / "adapters.md").read_text()
+        assert len(load_collection(folder / f"{self.kind}.yaml")) == 4
+        config, script = {"epochs": 1, "hidden": 8, "lr": 0.01}, {"TEST_SCRIPT": f"examples/{self.kind}/train.py"}
+        assert self.interrupted(run, config, ["SIGTERM@20", "SIGKILL@30", ""], **script) == [42, -9, 0], self.log(run)
+        assert self.changes(run, config, **script) == []

@@ -1,6 +1,5 @@
 """The adapter for Hugging Face's Trainer with the real package: really signalled starts against one left alone."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.adapters_kit import Runs
-from tests.integration.zygote import ROOT
-from tests.unit.training_kit import events, status
-from unbroken.collection import load_collection
+from tests.unit.training_kit import events
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("transformers")]
 PLAIN: dict[str, Any] = {}
@@ -52,10 +49,7 @@ def folders(run: Path) -> list[str]:
 
 @pytest.mark.parametrize(("config", "signals"), CHAINS)
 def test_interrupted_ends_in_the_same_bits(runs: Runs, run: Path, config: dict[str, Any], signals: list[str]) -> None:
-    codes = runs.interrupted(run, config, signals)
-    assert codes[-1] == 0 and len(codes) > 2, runs.log(run)
-    assert codes[:-1] == [-9 if "KILL" in signals[min(i, len(signals) - 1)] else 42 for i in range(len(codes) - 1)]
-    assert runs.changes(run, config) == []
+    runs.check_interrupted(run, config, signals)
 
 
 @pytest.mark.parametrize("without", ["torch", "numpy", "python"])
@@ -101,34 +95,16 @@ def test_a_folder_that_a_kill_left_half_written_is_not_used(
 
 
 def test_what_is_recorded_and_kept(runs: Runs, run: Path) -> None:
-    assert runs.start(run, PLAIN, "SIGUSR1@3") == 42
-    stopped = status(run)
-    assert (stopped["status"], stopped["exit_code"], stopped["global_step"]) == ("preempted", 42, 2)
-    assert runs.start(run, PLAIN) == 0
-    assert (status(run)["status"], status(run)["global_step"], status(run)["total_steps"]) == ("completed", 9, 9)
-    names = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
-    assert names[:4] == ["run_started", "checkpoint_saved", "graceful_shutdown", "run_started"]
-    assert "resumed" in names and names[-1] == "run_completed"
+    runs.check_recorded(run, "eval_loss")
     assert folders(run) == ["checkpoint-8", "checkpoint-9"]
-    result = json.loads((run / "result.json").read_text())
-    assert result["steps"] == 9 and result["metrics"].keys() == {"eval_loss"}
 
 
 def test_another_config_is_refused_and_nothing_is_written(runs: Runs, run: Path) -> None:
-    assert runs.start(run, PLAIN, "SIGTERM@3") == 42
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    assert runs.start(run, {"lr": 1}) == 44
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-    assert "belongs to another run" in runs.log(run)
+    runs.check_refuses_another_config(run)
 
 
 def test_a_finished_run_is_not_trained_again(runs: Runs, run: Path) -> None:
-    assert runs.start(run) == 0
-    result = (run / "result.json").read_bytes()
-    assert runs.start(run, PLAIN, "SIGKILL@1") == 0
-    (run / "result.json").unlink()  # a kill between the last save and the result
-    assert runs.start(run, PLAIN, "SIGKILL@1") == 0
-    assert (run / "result.json").read_bytes() == result
+    runs.check_finished_stays(run)
 
 
 @pytest.mark.parametrize(
@@ -147,13 +123,7 @@ def test_what_would_not_be_exact_is_refused(runs: Runs, run: Path, wrong: dict[s
 
 
 def test_the_example(runs: Runs, run: Path) -> None:
-    """The script of docs/adapters.md."""
-    folder = ROOT / "examples" / "transformers"
-    assert (folder / "train.py").read_text() in (ROOT / "docs" / "adapters.md").read_text()
-    assert len(load_collection(folder / "transformers.yaml")) == 4
-    config, script = {"epochs": 1, "hidden": 8, "lr": 0.01}, {"TEST_SCRIPT": "examples/transformers/train.py"}
-    assert runs.interrupted(run, config, ["SIGTERM@20", "SIGKILL@30", ""], **script) == [42, -9, 0], runs.log(run)
-    assert runs.changes(run, config, **script) == []
+    runs.check_example(run)
 
 
 def test_trainers_own_train_is_refused(runs: Runs, run: Path) -> None:

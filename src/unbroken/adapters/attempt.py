@@ -14,6 +14,7 @@ from unbroken.run_dir.files import write_json
 from unbroken.run_dir.unwarned import observe
 from unbroken.training import opening, payload, preemption, result, resume, rng
 from unbroken.training.checkpoint import CheckpointStore
+from unbroken.training.evaluation import number
 from unbroken.training.guard import Identity
 from unbroken.training.interval import Interval
 from unbroken.training.outputs import Outputs
@@ -83,9 +84,9 @@ class Attempt:
             rng.restore(there["rng"][0])
         self.total_steps = total_steps
         options = self.request.operational
-        self._outputs.open(self.paths, self.columns, position, total_steps, options, self.config, self.device)
-        if self._outputs.lost_bytes:
-            self.records.event("metrics_rows_lost", bytes=self._outputs.lost_bytes)
+        self._outputs.open(
+            self.paths, self.records, self.columns, position, total_steps, options, self.config, self.device
+        )
         collection = self.paths.root.parent.parent
         self.interval = Interval(
             options["checkpoint_interval"], self.store.retention.keep_every, observe=lambda: observe(collection)
@@ -107,7 +108,7 @@ class Attempt:
         """Values for the row of ``step``; it is written when the next step's come, or at the end."""
         if self._row.get("step", step) != step:
             self.flush_row()
-        known = {name: _number(value) for name, value in values.items()}
+        known = {name: number(value) for name, value in values.items()}
         self._row = {**self._row, "step": step, **known}
         self.values |= {name: value for name, value in known.items() if name in self.columns}
 
@@ -193,7 +194,3 @@ def require_one_process(number: int) -> None:
             f"this adapter trains in one process, not in {number}: give it one device, or write the loop with "
             "unbroken.run(), which takes several"
         )
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value

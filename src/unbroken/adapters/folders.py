@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from unbroken.run_dir.files import fsync_directory
+from unbroken.run_dir.files import free_path, fsync_directory
 from unbroken.training.checkpoint import CheckpointStore, Found
 from unbroken.training.reading import Unreadable, read_sidecars
 
@@ -76,7 +76,4 @@ def _sha256(path: Path) -> str:
 
 def _free_name(folder: Path) -> Path:
     """A name that Trainer takes for none of its checkpoints, else it would count it when it deletes old ones."""
-    number = 1
-    while (aside := folder.with_name(f"rejected-{number}.{folder.name}")).exists():
-        number += 1
-    return aside
+    return free_path(lambda number: folder.with_name(f"rejected-{number}.{folder.name}"))

@@ -171,7 +171,7 @@ def _of_words(text: str) -> RunRef:
         return fitting[0]
     if fitting:
         raise RunNotFound(f"{text!r} fits {len(fitting)} runs; {_list(fitting)}")
-    if own := [run for run in all_runs() if run.slug == text]:
+    if own := [run for run in runs if run.slug == text]:
         raise RunNotFound(f"{text!r} is a collection of {len(own)} runs; {_list(own)}")
     raise RunNotFound(_nothing(text))
 

@@ -85,9 +85,9 @@ def absent(slug: str, there: Iterable[str]) -> CollectionError:
 
 def is_file(slug: str) -> bool:
     """Whether ``slug`` is one, and has a file."""
-    from unbroken.collection.load import SLUG
+    from unbroken.collection.targets import is_slug
 
-    return bool(SLUG.match(slug)) and load_project().collection_path(slug).is_file()
+    return is_slug(slug) and load_project().collection_path(slug).is_file()
 
 
 def read_statuses(runs: Path | str, slug: str) -> Statuses:

@@ -23,7 +23,7 @@ def command(
     collection = runs_of(run)
     if not collection:
         return _clear(find_run(run))
-    failed = [ref for ref in collection if ref.paths.status.exists() and read_status(ref.paths).status == "failed"]
+    failed = [ref for ref in collection if read_status(ref.paths).status == "failed"]
     for ref in failed:
         _clear(ref)
     if not failed:

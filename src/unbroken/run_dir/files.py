@@ -1,8 +1,10 @@
 """Files that are complete or absent: written beside, flushed, renamed."""
 
 import contextlib
+import itertools
 import json
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,19 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = True) -> None
         fsync_directory(path.parent)
 
 
+def dump_json(value: Any) -> bytes:
+    """``value`` as readable JSON. Keys keep their order."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
 def write_json(path: Path, value: Any, durable: bool = True) -> None:
-    """Write ``value`` as readable JSON, atomically. Keys keep their order."""
-    write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", durable)
+    """Write ``value`` as readable JSON, atomically."""
+    write_atomic(path, dump_json(value), durable)
+
+
+def free_path(name: Callable[[int], Path]) -> Path:
+    """The first of name(1), name(2), ... that is not there yet."""
+    return next(path for number in itertools.count(1) if not (path := name(number)).exists())
 
 
 def read_json(path: Path) -> Any:

@@ -3,7 +3,6 @@
 Its writers take turns and never meet: the launcher before and after an attempt, the trainer during it.
 """
 
-import json
 import os
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import RunDirectoryError
-from unbroken.run_dir.files import read_json, utc_now, write_atomic, write_json
+from unbroken.run_dir.files import dump_json, read_json, utc_now, write_atomic, write_json
 
 State = Literal["pending", "running", "preempted", "completed", "failed"]
 SCHEMA_VERSION = 1
@@ -92,7 +91,7 @@ def update_status(paths: RunPaths, *, durable: bool = True, from_spare: bool = F
     except OSError:
         if not from_spare or not paths.status_spare.exists():
             raise
-        _write_spare(paths.status_spare, json.dumps(asdict(new), indent=2).encode() + b"\n")
+        _write_spare(paths.status_spare, dump_json(asdict(new)))
         os.replace(paths.status_spare, paths.status)
     return new
 

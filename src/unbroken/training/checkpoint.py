@@ -16,7 +16,7 @@ import torch
 
 from unbroken.collection.run_dir import RunPaths
 from unbroken.errors import CheckpointError
-from unbroken.run_dir.files import fsync_directory, utc_now
+from unbroken.run_dir.files import free_path, fsync_directory, utc_now
 from unbroken.training.reading import Unreadable, read_payload, read_sidecars
 from unbroken.training.retention import Retention
 from unbroken.training.space import FULL
@@ -213,7 +213,4 @@ def _write_durable(path: Path, content: bytes) -> None:
 
 
 def _free_name(path: Path) -> Path:
-    number = 1
-    while (aside := path.with_name(f"{path.stem}.rejected-{number}.pt")).exists():
-        number += 1
-    return aside
+    return free_path(lambda number: path.with_name(f"{path.stem}.rejected-{number}.pt"))

@@ -12,7 +12,7 @@ from unbroken.collection.operational import DEFAULTS, parse_flag
 from unbroken.collection.run_dir import RunPaths
 from unbroken.collection.yaml_io import Document, dump_yaml
 from unbroken.errors import RunDirectoryError
-from unbroken.run_dir.files import write_atomic, write_json
+from unbroken.run_dir.files import free_path, write_atomic, write_json
 from unbroken.training.async_store import AsyncStore
 from unbroken.training.checkpoint import CheckpointStore
 from unbroken.training.distributed import World
@@ -154,14 +154,7 @@ def prepare(
             records.event("checkpoint_rejected", file=old.name, kept_as=new.name, reason=why)
             say(f"{old.name} {why}: kept as {new.name}; going on from {discovery.found.path.name}")
     elif discovery.found is None and store.exists():
-        aside = _free_folder(store.folder)
+        aside = free_path(lambda number: store.folder.with_name(f"{store.folder.name}.before-{number}"))
         os.replace(store.folder, aside)
         say(f"auto-resume is off: the old checkpoints are in {aside.name}, training starts from the beginning")
     records.started()
-
-
-def _free_folder(folder: Path) -> Path:
-    number = 1
-    while (aside := folder.with_name(f"{folder.name}.before-{number}")).exists():
-        number += 1
-    return aside

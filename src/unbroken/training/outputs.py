@@ -9,6 +9,7 @@ from unbroken.collection.run_dir import RunPaths
 from unbroken.training import profiling, tracking
 from unbroken.training.metrics import MetricsFile
 from unbroken.training.progress import Progress, say
+from unbroken.training.records import Records
 from unbroken.training.resume import Resumed
 
 
@@ -24,6 +25,7 @@ class Outputs:
     def open(
         self,
         paths: RunPaths,
+        records: Records,
         columns: Sequence[str],
         resumed: Resumed,
         total_steps: int,
@@ -39,6 +41,7 @@ class Outputs:
         self._metrics = MetricsFile(paths.metrics, columns)
         self._metrics.open(resumed.global_step, resumed.metrics_bytes, resumed.pending_row is not None)
         if self._metrics.lost:
+            records.event("metrics_rows_lost", bytes=self._metrics.lost)
             say(
                 f"{paths.metrics} has lost {self._metrics.lost} bytes that it had when the checkpoint was saved: rows "
                 "are missing in it, the training itself is not affected"
@@ -46,11 +49,6 @@ class Outputs:
         self._tracker = tracking.start(options["tracking"], paths, config)
         self._profiler = profiling.start(options["profiling"], paths, device)
         self._progress = Progress(total_steps, resumed.global_step)
-
-    @property
-    def lost_bytes(self) -> int:
-        """What metrics.csv has lost since the checkpoint."""
-        return self._metrics.lost if self._metrics is not None else 0
 
     @property
     def metrics_bytes(self) -> int | None:

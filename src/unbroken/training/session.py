@@ -133,9 +133,7 @@ class Session:
         self.records.status(**changes, **({"exact": False} if resumed.inexact else {}))
         if self.world.first:
             total = self.state.plan.total_steps
-            self._outputs.open(self.paths, columns, resumed, total, options, self.config, self.device)
-            if self._outputs.lost_bytes:
-                self.records.event("metrics_rows_lost", bytes=self._outputs.lost_bytes)
+            self._outputs.open(self.paths, self.records, columns, resumed, total, options, self.config, self.device)
             if self._found is not None:
                 self.records.event("resumed", **resumed.position(), inexact=list(resumed.inexact))
                 say(resumed.line())
