@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.harness import Figure, Sample, compare, median
+from benchmarks.harness import Figure, Sample, compare, median, quartiles
 from benchmarks.options import Options
 from benchmarks.subject import Regression, bare_loop
 from unbroken.run_dir.unwarned import PRIOR_HOURS
@@ -44,30 +44,33 @@ def _a_step(task: Regression) -> Sample:
 
 
 def measure(options: Options) -> list[Figure]:
-    """A model whose step takes some milliseconds, and one whose step takes none, for the overhead itself."""
+    """A model whose step takes some milliseconds, and one whose step takes none, for the overhead itself.
+
+    Many short rounds: the machine's speed drifts by several percent within seconds.
+    """
     torch.set_num_threads(1)
     folder = options.folder / "loop"
     folder.mkdir()
-    width, steps = 768, options.rounds(300, 120)
-    rounds = options.rounds(15, 5)
+    width, steps = 768, 110
+    rounds = options.rounds(41, 9)
     plain = compare(
         3, "our loop, no saves", 1.01,
         lambda: our_loop(folder, width, steps), lambda: their_loop(folder, width, steps), rounds,
     )  # fmt: skip
-    small = options.rounds(3000, 1500)
-    pairs = [(our_loop(folder, 8, small).wall, their_loop(folder, 8, small).wall) for _ in range(rounds)]
-    added = [ours - theirs for ours, theirs in pairs]
+    small = 310
+    pairs = [(our_loop(folder, 8, small).wall, their_loop(folder, 8, small).wall) for _ in range(2 * rounds)]
+    added = sorted(ours - theirs for ours, theirs in pairs)
     overhead = Figure(
-        3, "our loop's own time a step", None, None, "us", rounds=rounds, note="a step of nothing: 64 x 8 weights"
+        3, "our loop's own time a step", None, None, "us", rounds=len(added), note="a step of nothing: 64 x 8 weights"
     )
-    overhead.value, overhead.low, overhead.high = (1e6 * f(added) for f in (median, min, max))
+    overhead.value, overhead.low, overhead.high = (1e6 * value for value in (median(added), *quartiles(added)))
     overhead.parts = {"bare_step_s": median(theirs for _, theirs in pairs)}
     step_s = plain.parts["floor_s"]
     plain.note = (
         f"a step takes {1e3 * step_s:.2f} ms; by the overhead measured apart the ratio is "
         f"{1 + overhead.value / 1e6 / step_s:.4f}"
     )
-    return [plain, overhead, _with_saves(folder, width, steps, step_s, overhead.value / 1e6, options)]
+    return [plain, overhead, _with_saves(folder, width, 310, step_s, overhead.value / 1e6, options)]
 
 
 def _with_saves(folder: Path, width: int, steps: int, step_s: float, own_s: float, options: Options) -> Figure:

@@ -22,6 +22,7 @@ def with_small_files(folder: Path) -> list[subprocess.Popen[bytes]]:
     for rank in range(2):
         environment = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "RANK": str(rank)}
         environment |= {"LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PATH": "/usr/bin"}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1"}  # else the limit cuts .pyc files short, and Python keeps them
         limit = (20_000, 20_000) if rank == 0 else resource.getrlimit(resource.RLIMIT_FSIZE)
         command = [sys.executable, "-m", DDP.module, "--config", str(config), "--run-dir", str(folder)]
         with open(folder / f"log_{rank}", "a") as log:

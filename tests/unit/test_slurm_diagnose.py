@@ -76,6 +76,8 @@ ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restar
          "crash", f"it crashed: a disk is full: {NO_SPACE}. Its log: a.log"),
         (run(failed("crash", "crashed", exit_code=1), log_tail="OSError: [Errno 28] No space left on device\n"),
          "crash", "it crashed: a disk is full: OSError: [Errno 28] No space left on device."),
+        (run(failed("crash", "crashed", exit_code=1), log_tail="Traceback\nEOFError: marshal data too short\n"),
+         "crash", "it crashed: Python had written one of its compiled files short, on a disk that was full then"),
         (run(failed("crash", "crashed", exit_code=1), log_tail="torch.OutOfMemoryError: CUDA out of memory."), "crash",
          "memory of the GPU"),
         (run(failed("crash", "crashed", exit_code=1), job_id="7", rows=[row("FAILED"), OOM]),

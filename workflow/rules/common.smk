@@ -8,6 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
+from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
 
 from unbroken.collection import load_config
@@ -63,8 +64,8 @@ PROJECT, COLLECTIONS = load_all()
 
 
 def asked_for_every_run(function):
-    """Keep the signature: Snakemake asks for it several times for each job, and working it out takes 40 us."""
-    function.__signature__ = inspect.signature(function)
+    """Keep the parameters: Snakemake asks for them several times for each job, and working them out takes 40 us."""
+    overwrite_function_params(function, inspect.signature(function).parameters)
     return function
 
 
@@ -120,26 +121,30 @@ def memory_request(base):
 
 
 @asked_for_every_run
-def run_label(wildcards):
-    return f"{wildcards.collection} {run_of(wildcards).label} seed={wildcards.seed}"
+def training_here(wildcards, input):
+    """The run as people read it, and the command that trains it; one function, for Snakemake takes long over each."""
+    run = run_of(wildcards)
+    return {
+        "label": f"{run.collection} {run.label} seed={run.seed}",
+        "command": launch_command(run, input),
+    }
 
 
-@asked_for_every_run
-def launch_command(wildcards, input):
+def launch_command(run, manifests):
     """Starts the launcher; what it is told about the run is JSON in a file of Snakemake's own folder.
 
     In a file, because Snakemake prints the command of a job that failed. Written anew by every job that starts, so
     that it is never older than the collection.
     """
-    name = f"{wildcards.collection}/{wildcards.setting}/seed_{wildcards.seed}"
+    name = f"{run.collection}/{run.setting}/seed_{run.seed}"
     spec = f".snakemake/unbroken/{name}.json"
-    if not starts_elsewhere(wildcards.collection):
-        write_spec(run_of(wildcards), input, Path(spec).absolute())
+    if not starts_elsewhere(run.collection):
+        write_spec(run, manifests, Path(spec).absolute())
     run_dir = shlex.quote(f"{PROJECT.runs_dir}/{name}")
     return f"{PYTHON} -m unbroken.launch --run-dir {run_dir} --spec @{spec}"
 
 
-def launch_step(wildcards, input, threads, resources):
+def training_step(wildcards, input, threads, resources):
     """The same through `srun`, inside a Slurm job.
 
     Only as a direct child of slurmstepd does the launcher get Slurm's signals under cgroup tracking, and only a step
@@ -151,7 +156,8 @@ def launch_step(wildcards, input, threads, resources):
     gpu_option = f" --gpus={gpus}" if gpus else ""
     cpus = resources.get("cpus_per_task") or threads
     step = f"srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} --cpu-bind=quiet --job-name=launcher{gpu_option}"
-    return f"{step} {launch_command(wildcards, input)}"
+    here = training_here(wildcards, input)
+    return {**here, "command": f"{step} {here['command']}"}
 
 
 PYTHON = shlex.quote(sys.executable)
@@ -173,6 +179,7 @@ if IN_SLURM_JOB:
             del os.environ[variable]
 
 
+@functools.cache
 def starts_elsewhere(slug):
     """Whether this Snakemake only plans the training: a dry run, or one that submits jobs."""
     if workflow.dryrun or not workflow.non_local_exec:

@@ -9,7 +9,7 @@ for SLUG in COLLECTIONS:
             *training_inputs(SLUG),
         output:
             # The only declared output: Snakemake deletes what is declared before each attempt and after a failure.
-            result=f"{RUN_DIR}/result.json",
+            f"{RUN_DIR}/result.json",
         wildcard_constraints:
             collection=SLUG,
             setting="[0-9a-f]{12}",
@@ -19,10 +19,9 @@ for SLUG in COLLECTIONS:
             # mpi present and false: the job step starts us without srun (we bring our own), the submission is ordinary.
             mpi=0,
         params:
-            label=run_label,
-            launch=launch_step if IN_SLURM_JOB else launch_command,
+            run=training_step if IN_SLURM_JOB else training_here,
         message:
-            "Training {params.label}"
+            "Training {params.run[label]}"
         shell:
             # exec: no shell stays between Slurm and the launcher, to die of a signal before the save is finished.
-            "exec {params.launch}"
+            "exec {params.run[command]}"

@@ -165,6 +165,8 @@ class Drill:
         """The outcome of one case, and the number of its first attempt after the interruption."""
         outcome = Outcome(fault, "the start" if fault in WITHOUT_POINT else str(point))
         began = time.monotonic()
+        if fault == "FULL_DISK":  # Python keeps a .pyc that was written short, and no later start gets past it
+            environment = {**(environment or {}), "PYTHONDONTWRITEBYTECODE": "1"}
         with self._home(fault.lower()) as home:
             case = Case(self.subject, whole, fault, point, home, patience, environment)
             try:

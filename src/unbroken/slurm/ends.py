@@ -165,6 +165,9 @@ def crash(evidence: Evidence, what: str) -> Verdict:
     fix = f"Read {evidence.log}, mend the cause" if evidence.log else "Read its log, mend the cause"
     if full:
         fix = "Free some space there (df -h shows how full each disk is)"
+    if exception and "marshal data too short" in exception:
+        what = "Python had written one of its compiled files short, on a disk that was full then"
+        fix = "Delete the __pycache__ folders of the code and of its environment"
     if evidence.gpu_out_of_memory():
         fix = "Lower the batch (with more gradient accumulation the effective batch stays), or ask for a larger GPU"
     return Verdict("crash", f"{evidence.name}: it crashed: {what}{said}.{where}", fix=f"{fix}; then {again(evidence)}")

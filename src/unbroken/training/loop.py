@@ -1,6 +1,5 @@
 """The training loop of the built-in trainers: effective batches, each committed to the session."""
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 
 from unbroken.errors import CollectionError
-from unbroken.training.loader import Fetcher, Request
+from unbroken.training.loader import Fetcher
 from unbroken.training.parts import Parts, Task
 from unbroken.training.position import Plan
 from unbroken.training.session import Session
@@ -128,12 +127,9 @@ class _Step:
         self.fetcher = fetcher
         self.parameters = [p for p in parts.model.parameters() if p.requires_grad]
         self.epoch = -1
+        self.on_cpu = session.device.type == "cpu"
         dtype = _DTYPES.get(settings.precision)
-        self.cast: Any = contextlib.nullcontext() if dtype is None else torch.autocast(session.device.type, dtype=dtype)
-
-    def _requests(self, batch: Batch) -> list[Request]:
-        """The micro-batches of this process in one effective batch; empty ones left out."""
-        return [(records, batch.epoch) for records in self.session.micro_batches(batch)]
+        self.loss: Any = task.loss if dtype is None else torch.autocast(session.device.type, dtype=dtype)(task.loss)
 
     def _start_epoch(self, batch: Batch) -> None:
         """Tell the workers what comes: every micro-batch from here to the end of the epoch (or of the run)."""
@@ -157,13 +153,14 @@ class _Step:
         parts.optimizer.zero_grad(set_to_none=True)
         losses: list[torch.Tensor] = []
         values: dict[str, torch.Tensor] = {}
-        for request in self._requests(batch):
-            data = _to(self.fetcher.next(request), self.session.device)
-            share = len(request[0]) / total
-            with self.cast:
-                loss, further = self.task.loss(parts, data, batch.step)
+        for records in self.session.micro_batches(batch):
+            data = self.fetcher.next((records, batch.epoch))
+            if not self.on_cpu:
+                data = _to(data, self.session.device)
+            share = len(records) / total
+            loss, further = self.loss(parts, data, batch.step)
             part = loss if share == 1.0 else loss * share
-            (scaler.scale(part) if scaler is not None else part).backward()  # type: ignore[no-untyped-call]
+            (scaler.scale(part) if scaler is not None else part).backward()
             if batch.logged:
                 losses.append(part.detach())
                 for name, value in further.items():
@@ -199,9 +196,7 @@ class _Step:
 
 
 def _to(value: Any, device: torch.device) -> Any:
-    """A micro-batch on the device; on the CPU it stays as it is."""
-    if device.type == "cpu":
-        return value
+    """A micro-batch on the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=True)
     if isinstance(value, Mapping):

@@ -51,10 +51,6 @@ class Saver:
         """The present state was just read from the disk."""
         self._saved = self.state.key
 
-    def due(self) -> bool:
-        """Whether a periodic save is due; rank 0 keeps the time for all."""
-        return self.world.first and self.interval.due(self.state.global_step)
-
     def save(self) -> None:
         """Save now, durably; all ranks call it.
 
@@ -93,15 +89,18 @@ class Saver:
         content["rng"] = self.world.gather(rng.capture())
         return content
 
-    @property
-    def broken(self) -> bool:
-        """Whether a save behind the training has failed: then ``flush`` on every rank says so."""
-        return self._behind is not None and self._behind.broken
+    def poll(self) -> tuple[bool, bool]:
+        """(a periodic save is due, one behind the training has failed: then ``flush`` on every rank says so).
 
-    def poll(self) -> None:
-        """Record the save that was written behind the training, if it is on the disk by now."""
-        if self._behind is not None and self._behind.ended and not self._behind.broken:
-            self._written(self._behind.finish())
+        Records the save that was written behind the training, if it is on the disk by now. Rank 0 keeps the time for
+        all ranks.
+        """
+        behind, broken = self._behind, False
+        if behind is not None and behind.ended:
+            broken = behind.broken
+            if not broken:
+                self._written(behind.finish())
+        return self.world.rank == 0 and self.interval.due(self.state.global_step), broken
 
     def flush(self) -> None:
         """Wait until the disk has every save; all ranks call it.

@@ -156,12 +156,15 @@ class Session:
             epoch, index = plan.position(step)
             first, end = plan.group(index)
             yield Batch(epoch, index, step, state.orders.of(epoch)[first:end], state.logs(step + 1))
-            self._stay_left()
-            slips.committed(step, state.global_step)
+            if self._left or state.global_step != step + 1:
+                self._stay_left()
+                slips.committed(step, state.global_step)
 
     def micro_batches(self, batch: Batch) -> list[torch.Tensor]:
         """int64 [<= batch_size] each: the records of this process in an effective batch; empty ones are left out."""
         plan = self.state.plan
+        if plan.effective_batch == plan.batch_size:
+            return [batch.records]
         first = plan.group(batch.index)[0]
         bounds = plan.micro_batches(batch.index, self.world.rank)
         return [batch.records[a - first : b - first] for a, b in bounds if b > a]
@@ -182,7 +185,8 @@ class Session:
             CheckpointError: a save failed; the pair before is intact.
         """
         self._stay_left()
-        slips.columns(values, self._columns)
+        if values:
+            slips.columns(values, self._columns)
         state = self.state
         state.global_step = step = state.global_step + 1
         self._outputs.step()
@@ -218,13 +222,12 @@ class Session:
 
     def _boundary(self, save: bool) -> None:
         """A safe point: all that is counted is committed. Saves where it is due, stops where it is asked for."""
-        saver = self._saver
-        saver.poll()
-        stop, save, broken = self.world.any(self.flag.requested, save or saver.due(), saver.broken)
+        due, broken = self._saver.poll()
+        stop, save, broken = self.world.any(self.flag.requested, save or due, broken)
         if broken and not stop:
-            saver.flush()
-        if save and not stop and not saver.saved:
-            saver.save_periodic()
+            self._saver.flush()
+        if save and not stop and not self._saver.saved:
+            self._saver.save_periodic()
             stop = self.should_stop()
         if stop:
             self._shutdown()

@@ -17,7 +17,7 @@ Evaluate = Callable[[Callable[[], None]], Mapping[str, float]]
 """Called with ``check``, which it calls every second or so; returns the values of one evaluation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Batch:
     """One effective batch to train."""
 
