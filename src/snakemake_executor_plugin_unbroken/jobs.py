@@ -17,7 +17,8 @@ LONGEST_NAME = 64
 def label(job: Any) -> str:
     """For messages: collection, setting, seed; the rule where it trains no run."""
     params = getattr(job, "params", None)
-    return str((params.get("label") if params else None) or job.name)
+    run = params.get("run") if params else None
+    return str(run["label"] if isinstance(run, dict) and "label" in run else job.name)
 
 
 def job_name(text: str) -> str:
