@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 """Bytes written at once; a multiple of every block size. Longer ones leave a small payload little side by side."""
 BUFFERS = 4
-LONG = 1 << 18
+LONG = 1 << 14
 _BLOCK = 4096
 _NO_DIRECT = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
