@@ -49,6 +49,7 @@ def preempted(reason: str, **more: Any) -> RunStatus:
 
 
 RUNNING = RunStatus(status="running", attempt=1, global_step=50, total_steps=100, host="n1", slurm_job_id="7")
+DIVERGED = {"event": "loss_not_finite", "global_step": 40, "loss": "nan"}
 NO_SPACE = "CheckpointError: cannot save a checkpoint in runs/x: no space (No space left on device): free some space"
 ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restarts": "0", "Reason": "None"}
 
@@ -57,6 +58,8 @@ ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restar
     ("evidence", "kind", "words"),
     [
         (run(RunStatus(status="completed", attempt=2), has_result=True), "completed", "after 2 attempts"),
+        (run(RunStatus(status="completed", attempt=1), has_result=True, events=[DIVERGED]), "completed",
+         "result.json is there. But its loss was nan at step 40."),
         (run(has_result=True, identity_problem="config_identity.json says seed '1'"), "identity_mismatch", "seed '1'"),
         (run(RunStatus(status="completed", attempt=1)), "no_result", "says completed"),
         (run(), "never_started", "never been started"),

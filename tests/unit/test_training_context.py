@@ -127,6 +127,15 @@ def test_rows_that_metrics_csv_has_lost_are_told(tmp_path: Path, script: Script)
     assert [event["bytes"] for event in events if event["event"] == "metrics_rows_lost"] == [len(rows[2])]
 
 
+def test_a_loss_that_is_no_number_is_told_once(tmp_path: Path, script: Script) -> None:
+    diverging = SCRIPT.replace("unbroken.run(seed=1,", "unbroken.run(seed=1, log_every=1,")
+    diverging = diverging.replace("run.commit(loss)", "run.commit(loss if batch.step < 2 else float('nan'))")
+    code, said = script(tmp_path, diverging)
+    assert code == 0 and said.count("the loss is nan at step 3") == 1
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["global_step"] for event in events if event["event"] == "loss_not_finite"] == [3]
+
+
 def test_a_mistake_has_no_traceback_and_a_crash_has_its_own(tmp_path: Path) -> None:
     environment = {**os.environ, "UNBROKEN_RUN_DIR": str(tmp_path)}
     for source, wanted, traced in (

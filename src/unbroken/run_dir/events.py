@@ -26,6 +26,7 @@ EVENTS = frozenset(
         "code_changed",
         "grace_warning",
         "metrics_rows_lost",
+        "loss_not_finite",
         "retry_allowed",
     }
 )

@@ -39,7 +39,9 @@ def _completed(evidence: Evidence) -> Verdict | None:
     attempts = status.attempt if status else 0
     after = f" after {attempts} attempts" if attempts > 1 else ""
     steps = f", {status.total_steps} steps" if status and status.total_steps else ""
-    return Verdict("completed", f"{evidence.name}: it is completed{after}{steps}; result.json is there.")
+    lost = evidence.last_event("loss_not_finite")
+    but = f" But its loss was {lost['loss']} at step {lost['global_step']}." if lost else ""
+    return Verdict("completed", f"{evidence.name}: it is completed{after}{steps}; result.json is there.{but}")
 
 
 def _identity(evidence: Evidence) -> Verdict | None:

@@ -1,5 +1,6 @@
 """What an attempt shows while it trains: metrics.csv, the bar, a tracker, a profile. On rank 0; elsewhere nothing."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ class Outputs:
         self._tracker: tracking.Tracker = tracking.OFF
         self._profiler: profiling.Profiler | None = None
         self._progress = Progress(0, 0, quiet=True)
+        self._records: Records | None = None
+        self._told = False
 
     def open(
         self,
@@ -38,6 +41,7 @@ class Outputs:
         Raises:
             RunDirectoryError: metrics.csv is another run's.
         """
+        self._records = records
         self._metrics = MetricsFile(paths.metrics, columns)
         self._metrics.open(resumed.global_step, resumed.metrics_bytes, resumed.pending_row is not None)
         if self._metrics.lost:
@@ -64,8 +68,17 @@ class Outputs:
         """One row of metrics.csv."""
         if self._metrics is not None:
             self._metrics.row(row)
+        self._check_loss(row.get("loss"), row["step"])
         self._tracker.log(row)
         self._progress.show(row["step"], row.get("epoch", 0), row.get("loss"), force=force_progress)
+
+    def _check_loss(self, loss: Any, step: int) -> None:
+        """Tell once an attempt that training has diverged: such a run goes on to its end and counts as finished."""
+        if self._told or self._records is None or not isinstance(loss, float) or math.isfinite(loss):
+            return
+        self._told = True
+        say(f"the loss is {loss} at step {step}: the training goes on; no later step is likely to bring it back")
+        self._records.event("loss_not_finite", global_step=step, loss=str(loss))
 
     def sync(self) -> None:
         """Wait until the disk has metrics.csv; before a checkpoint that counts on it."""
