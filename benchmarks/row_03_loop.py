@@ -51,14 +51,16 @@ def measure(options: Options) -> list[Figure]:
     torch.set_num_threads(1)
     folder = options.folder / "loop"
     folder.mkdir()
-    width, steps = 768, 110
-    rounds = options.rounds(41, 9)
+    width, steps = 768, 50
+    rounds = options.rounds(161, 21)
     plain = compare(
         3, "our loop, no saves", 1.01,
         lambda: our_loop(folder, width, steps), lambda: their_loop(folder, width, steps), rounds,
     )  # fmt: skip
     small = 310
-    pairs = [(our_loop(folder, 8, small).wall, their_loop(folder, 8, small).wall) for _ in range(2 * rounds)]
+    pairs = [
+        (our_loop(folder, 8, small).wall, their_loop(folder, 8, small).wall) for _ in range(options.rounds(100, 20))
+    ]
     added = sorted(ours - theirs for ours, theirs in pairs)
     overhead = Figure(
         3, "our loop's own time a step", None, None, "us", rounds=len(added), note="a step of nothing: 64 x 8 weights"

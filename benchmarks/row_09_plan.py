@@ -31,7 +31,7 @@ def _both(folder: Path, what: str, options: Options) -> list[Figure]:
         memory[side].append(peak / 1024)
         return sample
 
-    rounds = options.rounds(3, 1)
+    rounds = options.rounds(5, 1)
     time = compare(9, f"snakemake -n, {what}", 1.1, lambda: plan("ours"), lambda: plan("bare"), rounds)
     ours, bare = (median(memory[side]) for side in ("ours", "bare"))
     space = Figure(9, f"its memory, {what}", ours / bare, 1.2, rounds=rounds, parts={"ours_MB": ours, "bare_MB": bare})

@@ -25,7 +25,7 @@ def measure(options: Options) -> list[Figure]:
     large = write(options.folder, most)
     load_collection(small)
     few = [timed(lambda: load_collection(small)) for _ in range(options.rounds(15, 7))]
-    many = [timed(lambda: load_collection(large)) for _ in range(options.rounds(3, 1))]
+    many = [timed(lambda: load_collection(large)) for _ in range(options.rounds(5, 1))]
     first = absolute(12, "1,000 settings expanded, hashed, checked", 0.3, "s", [sample.wall for sample in few])
     ratio = median(s.wall for s in many) / most / (median(s.wall for s in few) / 1_000)
     slope = Figure(12, f"time a setting of {most:,} / of 1,000", ratio, 1.2, rounds=len(many))

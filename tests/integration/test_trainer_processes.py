@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +59,20 @@ def assert_gone(leader: int, seconds: float = 20.0) -> None:
     wait_for(lambda: not group(leader), f"the end of every process of session {leader}", seconds)
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A temporary folder whose name is short enough for sockets in it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", [PLAIN, FULL, DISENTANGLED, CONSENSUS], ids=str)
-def test_a_signal_to_the_whole_step(tmp_path: Path, trainer: Trainer) -> None:
-    """As Slurm does it: trainer and workers get it. The workers stay, the trainer saves, nobody is left."""
+def test_a_signal_to_the_whole_step(
+    tmp_path: Path, trainer: Trainer, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm does it: trainer and workers get it. The workers stay, the trainer saves, nobody and nothing is left."""
+    monkeypatch.setenv("TMPDIR", str(short_folder))
     long = scaled(trainer)
     run = begin(long, tmp_path / "run", num_workers=2)
     wait_for(lambda: rows(tmp_path / "run") >= 4, "some steps", 120)
@@ -69,6 +81,7 @@ def test_a_signal_to_the_whole_step(tmp_path: Path, trainer: Trainer) -> None:
     os.killpg(run.pid, signal.SIGUSR1)
     assert run.wait(60) == 42
     assert_gone(run.pid)
+    assert [path for kind in ("pymp-*", "ub*") for path in short_folder.glob(kind)] == [], "sockets of killed workers"
     assert [event["signal"] for event in events(tmp_path / "run", "graceful_shutdown")] in (["SIGTERM"], ["SIGUSR1"])
     assert 0 < status(tmp_path / "run")["global_step"] < 40 * long.per_epoch
     with quiet_process():
@@ -87,6 +100,7 @@ def test_workers_die_with_a_killed_trainer(tmp_path: Path) -> None:
 
 
 SLOW_WORKERS = """
+import tempfile
 import time
 from unbroken.training import preemption
 preemption.install()

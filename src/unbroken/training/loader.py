@@ -4,6 +4,8 @@ import contextlib
 import functools
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +16,9 @@ from torch.utils.data._utils import signal_handling
 
 from unbroken.training import preemption, rng
 from unbroken.training.parts import Task
+
+_LONGEST = 70
+"""Of a folder for sockets: their paths may have 107 bytes, and /pymp-xxxxxxxx/listener-xxxxxxxx comes after it."""
 
 Request = tuple[torch.Tensor, int]
 """Record indices of one micro-batch (int64) and the epoch."""
@@ -38,12 +43,16 @@ def fetch(task: Task, seed: int, request: Request) -> Any:
         torch.set_rng_state(before[2])
 
 
-class _Requests(Sampler[Request]):
+Sent = tuple[np.ndarray, int]
+"""A request on its way to a worker; torch would put a tensor into shared memory and open a socket for it."""
+
+
+class _Requests(Sampler[Sent]):
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
 
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self.requests)
+    def __iter__(self) -> Iterator[Sent]:
+        return ((records.numpy(), epoch) for records, epoch in self.requests)
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -53,16 +62,18 @@ class _Fetching(Dataset[Any]):
     def __init__(self, task: Task, seed: int) -> None:
         self.task, self.seed = task, seed
 
-    def __getitem__(self, request: Request) -> Any:
-        return fetch(self.task, self.seed, request)
+    def __getitem__(self, sent: Sent) -> Any:
+        return fetch(self.task, self.seed, (torch.from_numpy(sent[0]), sent[1]))
 
 
 def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _begin_worker(parent: int, worker_id: int) -> None:
+def _begin_worker(parent: int, folder: str, worker_id: int) -> None:
     preemption.shield_worker(parent)
+    if len(folder) <= _LONGEST:
+        tempfile.tempdir = folder  # the sockets that hand tensors over: a killed worker does not remove its own
 
 
 class Fetcher:
@@ -71,18 +82,21 @@ class Fetcher:
     def __init__(self, task: Task, seed: int, workers: int) -> None:
         self.task, self.seed, self.workers = task, seed, workers
         self._iterator: Any = None
+        self._temporary: str | None = None
+        """For temporary files of the workers."""
 
     def start(self, requests: Sequence[Request]) -> None:
         """Begin with the micro-batches to come; the workers' own generator keeps the global one untouched."""
-        self.close()
+        self._end_workers()
         if self.workers:
+            self._temporary = self._temporary or tempfile.mkdtemp(prefix="ub")
             loader: DataLoader[Any] = DataLoader(
                 _Fetching(self.task, self.seed),
                 sampler=_Requests(requests),
                 batch_size=None,
                 num_workers=self.workers,
                 collate_fn=_as_it_is,
-                worker_init_fn=functools.partial(_begin_worker, os.getpid()),
+                worker_init_fn=functools.partial(_begin_worker, os.getpid(), self._temporary),
                 multiprocessing_context="fork",
                 generator=torch.Generator().manual_seed(self.seed),
             )
@@ -102,7 +116,14 @@ class Fetcher:
             torch.set_num_threads(threads)
 
     def close(self) -> None:
-        """End the workers now. They ignore SIGTERM, with which torch would wait for them, so they are killed."""
+        """End the workers now; nothing of them stays on the disk."""
+        self._end_workers()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def _end_workers(self) -> None:
+        """At once. They ignore SIGTERM, with which torch would wait for them, so they are killed."""
         iterator, self._iterator = self._iterator, None
         processes = list(getattr(iterator, "_workers", ()))
         if not processes:
