@@ -51,8 +51,8 @@ def measure(options: Options) -> list[Figure]:
     torch.set_num_threads(1)
     folder = options.folder / "loop"
     folder.mkdir()
-    width, steps = 768, 50
-    rounds = options.rounds(161, 21)
+    width, steps = 1024, 40
+    rounds = options.rounds(121, 15)
     plain = compare(
         3, "our loop, no saves", 1.01,
         lambda: our_loop(folder, width, steps), lambda: their_loop(folder, width, steps), rounds,
@@ -72,7 +72,7 @@ def measure(options: Options) -> list[Figure]:
         f"a step takes {1e3 * step_s:.2f} ms; by the overhead measured apart the ratio is "
         f"{1 + overhead.value / 1e6 / step_s:.4f}"
     )
-    return [plain, overhead, _with_saves(folder, width, 310, step_s, overhead.value / 1e6, options)]
+    return [plain, overhead, _with_saves(folder, width, 210, step_s, overhead.value / 1e6, options)]
 
 
 def _with_saves(folder: Path, width: int, steps: int, step_s: float, own_s: float, options: Options) -> Figure:

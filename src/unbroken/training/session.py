@@ -153,9 +153,9 @@ class Session:
             self._evaluation.run()
             self._boundary(plan.ends_epoch(state.global_step))
         while (step := state.global_step) < plan.total_steps:
-            epoch, index = plan.position(step)
-            first, end = plan.group(index)
-            yield Batch(epoch, index, step, state.orders.of(epoch)[first:end], state.logs(step + 1))
+            epoch, index = divmod(step, plan.per_epoch)
+            records = state.orders.of(epoch)[(first := index * plan.effective_batch) : first + plan.effective_batch]
+            yield Batch(epoch, index, step, records, state.after(step + 1)[0])
             if self._left or state.global_step != step + 1:
                 self._stay_left()
                 slips.committed(step, state.global_step)
@@ -165,8 +165,7 @@ class Session:
         plan = self.state.plan
         if plan.effective_batch == plan.batch_size:
             return [batch.records]
-        first = plan.group(batch.index)[0]
-        bounds = plan.micro_batches(batch.index, self.world.rank)
+        first, bounds = batch.index * plan.effective_batch, plan.micro_batches(batch.index, self.world.rank)
         return [batch.records[a - first : b - first] for a, b in bounds if b > a]
 
     def order(self, epoch: int) -> torch.Tensor:
@@ -184,23 +183,24 @@ class Session:
             UnbrokenError: a value is no column.
             CheckpointError: a save failed; the pair before is intact.
         """
-        self._stay_left()
-        if values:
+        if self._left or values:
+            self._stay_left()
             slips.columns(values, self._columns)
         state = self.state
         state.global_step = step = state.global_step + 1
         self._outputs.step()
-        if state.logs(step):
+        logs, evaluates, ends_epoch = state.after(step)
+        if logs:
             rate = float(state.parts.optimizer.param_groups[0]["lr"]) if lr is None else lr
             further = {name: number(value) for name, value in values.items()}
-            epoch = state.plan.position(step - 1)[0]
+            epoch = (step - 1) // state.plan.per_epoch
             state.row = {"step": step, "epoch": epoch, "lr": rate, "loss": number(loss), **further}
-            if state.evaluates(step):
+            if evaluates:
                 self._boundary(False)
                 self._evaluation.run()
             else:
                 self._evaluation.write_row()
-        self._boundary(state.plan.ends_epoch(step))
+        self._boundary(ends_epoch)
 
     def during(self, function: Callable[[Callable[[], None]], Any]) -> Any:
         """Call something long that polls ``check`` for a stop; stopped, it is redone from its start after a resume."""
@@ -223,7 +223,7 @@ class Session:
     def _boundary(self, save: bool) -> None:
         """A safe point: all that is counted is committed. Saves where it is due, stops where it is asked for."""
         due, broken = self._saver.poll()
-        stop, save, broken = self.world.any(self.flag.requested, save or due, broken)
+        stop, save, broken = self.world.any(self.flag.signal_name is not None, save or due, broken)
         if broken and not stop:
             self._saver.flush()
         if save and not stop and not self._saver.saved:

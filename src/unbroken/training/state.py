@@ -82,19 +82,17 @@ class State:
         """Equal for equal states."""
         return self.global_step, self.evaluated_step
 
-    def evaluates(self, step: int) -> bool:
-        """Whether an evaluation follows this effective batch (counted from 1)."""
-        every = self.evaluate_every
-        return every is not None and (self.plan.ends_epoch(step) or (every > 0 and step % every == 0))
-
-    def logs(self, step: int) -> bool:
-        """Whether metrics.csv has a row for it."""
-        return step % self.log_every == 0 or self.plan.ends_epoch(step) or self.evaluates(step)
+    def after(self, step: int) -> tuple[bool, bool, bool]:
+        """What follows an effective batch (counted from 1): (a row of metrics.csv, an evaluation, an epoch's end)."""
+        every, plan = self.evaluate_every, self.plan
+        ends = step % plan.per_epoch == 0 or step == plan.total_steps
+        evaluates = every is not None and (ends or (every > 0 and step % every == 0))
+        return evaluates or ends or step % self.log_every == 0, evaluates, ends
 
     @property
     def evaluation_due(self) -> bool:
         """An evaluation of the present step was not finished."""
-        return self.evaluates(self.global_step) and self.evaluated_step != self.global_step
+        return self.evaluated_step != self.global_step and self.after(self.global_step)[1]
 
     def payload(self, metrics_bytes: int | None) -> dict[str, Any]:
         """Everything but the random states, in types that load with weights_only.
