@@ -114,7 +114,8 @@ def read_figures(path: Path) -> list[Figure]:
 def _missed(figure: Figure) -> str:
     by_cpu = figure.cpu and figure.goal is not None and figure.cpu <= figure.goal
     also = f"; in CPU time it is {number(figure.cpu, 'x')}, which would meet it" if by_cpu else ""
-    noisy = "; the machine was too busy to tell" if figure.noisy else ""
+    close = figure.low is None or (figure.goal is not None and figure.low <= figure.goal)
+    noisy = "; the machine was too busy to tell" if figure.noisy and close else ""
     said = f"{number(figure.value, figure.unit)}, goal {number(figure.goal)}"
     return f"- row {figure.row}, {figure.name}: {said}{also}{noisy}"
 
