@@ -34,7 +34,8 @@ def measure(folder: Path) -> dict[str, Any]:
         f"{RUNS} runs of {STEPS} steps of {1e3 * PACE_S:.0f} ms, a periodic save every {SAVE_EVERY} steps, four nodes, "
         f"each run preempted once at a step drawn with seed {SEED} (GraceTime {GRACE_S} s, "
         "send_user_signal on, without which submitit and Lightning are not warned; a requeue waits "
-        f"9 s here, 121 s by default). Allocated time is Slurm's own, in whole seconds, over {RUNS} runs."
+        f"9 s here, 121 s by default). Allocated time is Slurm's own, in whole seconds, over {RUNS} runs: "
+        "times that differ by a second are equal."
     )
     return {"systems": results, "notes": notes, "about": about}
 
