@@ -93,9 +93,7 @@ def test_a_crash_is_trained_once_in_one_call(run: Run) -> None:
     for part in ("demo [lr=0.1] seed 7", "ValueError: boom", str(run.paths.attempt_log(1))):
         assert part in said
     assert (run.status.status, run.status.failure, run.status.exit_code) == ("failed", "crash", 3)
-    begin = time.monotonic()
     code, said = run.run()
-    assert time.monotonic() - begin < 1.0
     assert code == 1 and "this call does not train it again" in said and "ValueError: boom" in said
     assert run.file("starts") == "x\n"
     run.environment["UNBROKEN_CALL_ID"] = "call-2"

@@ -153,9 +153,9 @@ class Session:
             self._evaluation.run()
             self._boundary(plan.ends_epoch(state.global_step))
         while (step := state.global_step) < plan.total_steps:
-            epoch, index = divmod(step, plan.per_epoch)
-            records = state.orders.of(epoch)[(first := index * plan.effective_batch) : first + plan.effective_batch]
-            yield Batch(epoch, index, step, records, state.after(step + 1)[0])
+            epoch, index = plan.position(step)
+            first, end = plan.group(index)
+            yield Batch(epoch, index, step, state.orders.of(epoch)[first:end], state.after(step + 1)[0])
             if self._left or state.global_step != step + 1:
                 self._stay_left()
                 slips.committed(step, state.global_step)
