@@ -65,7 +65,6 @@ def _figures(options: Options, megabytes: int, goal: float, where: str = "") -> 
     store.save(content, {"global_step": 1})
     write = direct_writer(options.folder / "direct.bin", store.paths.last.stat().st_size)
     data = store.paths.last.read_bytes()
-
     rounds, size = options.rounds(9, 3), f"{megabytes} MB{where}"
 
     def figure(name: str, goal: float | None, save: Callable[[], Any], note: str = "") -> Figure:

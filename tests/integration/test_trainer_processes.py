@@ -100,7 +100,6 @@ def test_workers_die_with_a_killed_trainer(tmp_path: Path) -> None:
 
 
 SLOW_WORKERS = """
-import tempfile
 import time
 from unbroken.training import preemption
 preemption.install()

@@ -179,8 +179,7 @@ class _Step:
     def _update(self) -> None:
         """Sum over the ranks, unscale, clip, step; the scheduler and the EMA exactly once."""
         parts, scaler = self.parts, self.parts.scaler
-        if self.session.world.size > 1:
-            self.session.world.sum_gradients(self.parameters)
+        self.session.world.sum_gradients(self.parameters)
         if self.settings.clip_norm is not None:
             if scaler is not None:
                 scaler.unscale_(parts.optimizer)

@@ -40,8 +40,6 @@ class Saver:
         room = isinstance(store, AsyncStore) and world.decide(lambda: _room_for_a_copy(size))
         self._behind = store if isinstance(store, AsyncStore) and room else None
         """The store that writes periodic saves behind; None: they are written at once."""
-        self._writing: AsyncStore | None = None
-        """The same store while a save of it is being written."""
         self._stall_s = 0.0
 
     @property
@@ -82,7 +80,7 @@ class Saver:
         self.flush()
         content = self._content()
         self.world.decide(lambda: store.begin(content, state.note(), self.outputs.sync))
-        self._writing, self._saved = store, state.key
+        self._saved = state.key
         self._stall_s = time.monotonic() - began
         self.interval.began()
 
@@ -97,13 +95,12 @@ class Saver:
         Records the save that was written behind the training, if it is on the disk by now. Rank 0 keeps the time for
         all ranks.
         """
-        writing, broken = self._writing, False
-        if writing is not None and writing.ended:
-            broken = writing.broken
+        behind, broken = self._behind, False
+        if behind is not None and behind.ended:
+            broken = behind.broken
             if not broken:
-                self._writing = None
-                self._written(writing.finish())
-        return self.world.rank == 0 and self.interval.due(self.state.global_step), broken
+                self._written(behind.finish())
+        return self.world.first and self.interval.due(self.state.global_step), broken
 
     def flush(self) -> None:
         """Wait until the disk has every save; all ranks call it.

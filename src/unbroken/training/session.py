@@ -165,7 +165,7 @@ class Session:
         plan = self.state.plan
         if plan.effective_batch == plan.batch_size:
             return [batch.records]
-        first, bounds = batch.index * plan.effective_batch, plan.micro_batches(batch.index, self.world.rank)
+        first, bounds = plan.group(batch.index)[0], plan.micro_batches(batch.index, self.world.rank)
         return [batch.records[a - first : b - first] for a, b in bounds if b > a]
 
     def order(self, epoch: int) -> torch.Tensor:
@@ -193,7 +193,7 @@ class Session:
         if logs:
             rate = float(state.parts.optimizer.param_groups[0]["lr"]) if lr is None else lr
             further = {name: number(value) for name, value in values.items()}
-            epoch = (step - 1) // state.plan.per_epoch
+            epoch = state.plan.position(step - 1)[0]
             state.row = {"step": step, "epoch": epoch, "lr": rate, "loss": number(loss), **further}
             if evaluates:
                 self._boundary(False)
@@ -223,7 +223,7 @@ class Session:
     def _boundary(self, save: bool) -> None:
         """A safe point: all that is counted is committed. Saves where it is due, stops where it is asked for."""
         due, broken = self._saver.poll()
-        stop, save, broken = self.world.any(self.flag.signal_name is not None, save or due, broken)
+        stop, save, broken = self.world.any(self.flag.requested, save or due, broken)
         if broken and not stop:
             self._saver.flush()
         if save and not stop and not self._saver.saved:

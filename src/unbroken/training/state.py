@@ -84,8 +84,7 @@ class State:
 
     def after(self, step: int) -> tuple[bool, bool, bool]:
         """What follows an effective batch (counted from 1): (a row of metrics.csv, an evaluation, an epoch's end)."""
-        every, plan = self.evaluate_every, self.plan
-        ends = step % plan.per_epoch == 0 or step == plan.total_steps
+        every, ends = self.evaluate_every, self.plan.ends_epoch(step)
         evaluates = every is not None and (ends or (every > 0 and step % every == 0))
         return evaluates or ends or step % self.log_every == 0, evaluates, ends
 
