@@ -4,6 +4,7 @@ import asyncio
 import re
 import shlex
 import threading
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from snakemake_executor_plugin_unbroken.adoption import LiveJobs
 from snakemake_executor_plugin_unbroken.jobs import comment, job_name, label, other_holder, run_of
-from snakemake_executor_plugin_unbroken.judging import Action, Evidence, Judgement, judge
-from snakemake_executor_plugin_unbroken.queue import Queue
+from snakemake_executor_plugin_unbroken.judging import RELEASES_LIMIT, Action, Evidence, Judgement, judge
+from snakemake_executor_plugin_unbroken.queue import Queue, Watched
 from unbroken.errors import SlurmError
-from unbroken.slurm.client import cancel
+from unbroken.slurm.client import cancel, release
 from unbroken.slurm.reasons import explain
 from unbroken.slurm.states import full_name, is_final
 from unbroken.slurm.submission import advice, check_extra, is_transient
@@ -38,7 +39,9 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._later: dict[Any, threading.Timer] = {}
         self._steps_at_submission: dict[Any, int] = {}
         self._stalls: dict[Any, int] = {}
-        self._missed: dict[str, int] = {}
+        self._missed: dict[Any, int] = {}
+        self._releases: Counter[tuple[Any, int]] = Counter()
+        """By job and the step that its run had reached: after progress a job may be released again."""
         self._said_stuck: set[tuple[str, str]] = set()
         self._checking: list[SubmittedJobInfo] = []
         self._cancelled = False
@@ -158,8 +161,7 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
         with self.lock:
             known = [*active_jobs, *self.active_jobs, *self._checking]
-        # A job that a person has submitted by hand is waited for, and not ours to cancel.
-        ours = [info for info in known if info.external_jobid and not (info.aux or {}).get("foreign")]
+        ours = [info for info in known if info.external_jobid and not _is_foreign(info)]
         super().cancel_jobs(list({info.external_jobid: info for info in ours}.values()))
 
     # --- polling ------------------------------------------------------------------------------------------------
@@ -170,18 +172,18 @@ class Executor(StockExecutor):  # type: ignore[misc]
             return
         self._checking = active_jobs
         async with self.status_rate_limiter:
-            states = await asyncio.to_thread(self._queue.states, [info.external_jobid for info in active_jobs])
+            states = await asyncio.to_thread(self._queue.states, [_watched(info) for info in active_jobs])
         for info in active_jobs:
             if states is None:  # Slurm did not answer: nothing is known, so nothing is decided
                 yield info
                 continue
-            judgement = await asyncio.to_thread(self._judge, info, *states.get(info.external_jobid, (None, "")))
+            judgement = await asyncio.to_thread(self._judge, info, *states.get(_watched(info), (None, "")))
             if not self._carry_out(info, judgement):
                 yield info
 
     def _judge(self, info: SubmittedJobInfo, state: str | None, reason: str) -> Judgement:
-        missed = self._missed.get(info.external_jobid, 0) + 1 if state is None else 0
-        self._missed[info.external_jobid] = missed
+        missed = self._missed.get(info.job, 0) + 1 if state is None else 0
+        self._missed[info.job] = missed
         run, has_result = run_of(info.job)
         stalls = self._stalls.get(info.job, 0)
         if run.global_step > self._steps_at_submission.get(info.job, 0):
@@ -194,10 +196,23 @@ class Executor(StockExecutor):  # type: ignore[misc]
                     held_by, holder_job = "", None
             except SlurmError:
                 return Judgement(Action.WAIT)
-        if state is not None and full_name(state) == "PENDING":
+        known = Evidence(
+            state=state,
+            run=run,
+            has_result=has_result,
+            missed_polls=missed,
+            stalled_resubmissions=stalls,
+            pending_reason=reason,
+            releases=RELEASES_LIMIT if _is_foreign(info) else self._releases[info.job, run.global_step],
+            held_by=held_by,
+            holder_job=holder_job,
+            being_stopped=self._being_stopped,
+            job_id=info.external_jobid,
+        )
+        judgement = judge(known)
+        if state is not None and full_name(state) == "PENDING" and judgement.action is Action.WAIT:
             self._say_stuck(info, reason)
-        known = (state, run, has_result, missed, stalls, reason, held_by, holder_job)
-        return judge(Evidence(*known, self._being_stopped, info.external_jobid))
+        return judgement
 
     def _say_stuck(self, info: SubmittedJobInfo, code: str) -> None:
         """Once per job and reason: it waits for something that time alone does not bring."""
@@ -212,6 +227,9 @@ class Executor(StockExecutor):  # type: ignore[misc]
         message = f"{label(info.job)} (Slurm job {info.external_jobid}): {judgement.message}"
         match judgement.action:
             case Action.WAIT:
+                return False
+            case Action.RELEASE:
+                self._release(info, message)
                 return False
             case Action.SUCCESS:
                 self.report_job_success(info)
@@ -233,12 +251,21 @@ class Executor(StockExecutor):  # type: ignore[misc]
                 # Snakemake compares the attempt with its retries: spent, so it does not start the run again.
                 info.job.attempt = info.job.restart_times + 1
                 self.report_job_error(info, msg=f"{message}. ")
-        self._missed.pop(info.external_jobid, None)
+        self._missed.pop(info.job, None)
         return True
+
+    def _release(self, info: SubmittedJobInfo, message: str) -> None:
+        self._releases[info.job, run_of(info.job)[0].global_step] += 1
+        try:
+            release(info.external_jobid)
+        except SlurmError as error:
+            self.logger.warning(f"{message}? Slurm says: {error}")
+        else:
+            self.logger.warning(message)
 
     def _take_away(self, info: SubmittedJobInfo) -> bool:
         """Cancel a job that waits to train a finished run again; False where it may have started already."""
-        if (info.aux or {}).get("foreign"):
+        if _is_foreign(info):
             return False
         try:
             cancel([info.external_jobid], waiting=True)
@@ -249,3 +276,13 @@ class Executor(StockExecutor):  # type: ignore[misc]
     def _count_stall(self, job: Any) -> None:
         advanced = run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)
         self._stalls[job] = 0 if advanced else self._stalls.get(job, 0) + 1
+
+
+def _is_foreign(info: SubmittedJobInfo) -> bool:
+    """Whether a person has submitted it: waited for, and not ours to cancel."""
+    return bool((info.aux or {}).get("foreign"))
+
+
+def _watched(info: SubmittedJobInfo) -> Watched:
+    ours = () if _is_foreign(info) else (comment(info.job), job_name(label(info.job)))
+    return Watched(info.external_jobid, frozenset(ours))

@@ -9,6 +9,7 @@ from enum import Enum
 
 from unbroken.launch.policy import ASKS_FOR_MORE
 from unbroken.run_dir.status import RunStatus
+from unbroken.slurm.reasons import LAUNCH_FAILED, explain
 from unbroken.slurm.states import full_name, is_final
 
 
@@ -25,6 +26,8 @@ class Action(Enum):
     """A failure that another attempt may cure: Snakemake's retries count it."""
     ADOPT = "adopt"
     """Another live Slurm job trains the run: wait for that one."""
+    RELEASE = "release"
+    """Slurm holds it after a fault of its node: let it start on another one, and go on waiting."""
     FAIL = "fail"
     """Another attempt would end the same way, or a person does not want it."""
 
@@ -34,7 +37,7 @@ class Evidence:
     """All that is known about a job at one poll."""
 
     state: str | None
-    """Slurm's state in full, or None when neither the queue nor accounting knows the job."""
+    """Slurm's state in full, or None when neither the queue nor accounting knows how the job is."""
     run: RunStatus
     """What the run directory says now."""
     has_result: bool
@@ -43,6 +46,8 @@ class Evidence:
     stalled_resubmissions: int = 0
     """Resubmissions in a row that did not advance the run."""
     pending_reason: str = ""
+    releases: int = 0
+    """How often the job was released from a hold of Slurm's own since the run last advanced."""
     held_by: str = ""
     """Who else holds the run directory's lease, in words; empty where nobody does."""
     holder_job: str | None = None
@@ -64,6 +69,7 @@ class Judgement:
 
 MISSED_POLLS_LIMIT = 3
 STALLED_LIMIT = 3
+RELEASES_LIMIT = 3
 HOPELESS_REASONS = frozenset({"BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS"})
 """Pending reasons that no waiting cures."""
 
@@ -103,15 +109,23 @@ def _cancelled(run: RunStatus) -> bool:
 
 
 def _in_the_queue(evidence: Evidence) -> Judgement:
-    if full_name(evidence.state or "") == "PENDING" and evidence.pending_reason in HOPELESS_REASONS:
+    if full_name(evidence.state or "") != "PENDING":
+        return Judgement(Action.WAIT)
+    reason = explain(evidence.pending_reason)
+    if reason.code in HOPELESS_REASONS:
         return Judgement(Action.FAIL, f"it can never start: {evidence.pending_reason}")
+    if reason.code == LAUNCH_FAILED and evidence.releases < RELEASES_LIMIT and not evidence.being_stopped:
+        return Judgement(Action.RELEASE, f"Slurm holds it because {reason.words}: released")
     return Judgement(Action.WAIT)
 
 
 def _unknown_to_slurm(evidence: Evidence) -> Judgement:
-    told = evidence.run.status == "failed" and evidence.run.slurm_job_id == evidence.job_id
+    of_this_job = evidence.run.slurm_job_id == evidence.job_id
+    told = of_this_job and evidence.run.status == "failed"
     if evidence.missed_polls < MISSED_POLLS_LIMIT and not told:
         return Judgement(Action.WAIT)
+    if not of_this_job:  # the status, if there is one, is an earlier attempt's
+        return _resubmit(evidence, "Slurm does not know the job any more, and it has not begun")
     if _cancelled(evidence.run):
         return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
     return _failed(evidence)

@@ -1,11 +1,20 @@
 """What Slurm says about our jobs at one poll; silence is never taken for an answer."""
 
 import time
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from unbroken.errors import SlurmError
 from unbroken.slurm import client
 from unbroken.slurm.states import is_final
+
+
+class Watched(NamedTuple):
+    """A Slurm job that is waited for."""
+
+    job_id: str
+    names: frozenset[str] = frozenset()
+    """The comment and the job name that it got from us; empty for a job that a person has submitted."""
 
 
 class Queue:
@@ -15,23 +24,35 @@ class Queue:
         self._logger = logger
         self._outage_since: float | None = None
 
-    def states(self, job_ids: list[str]) -> dict[str, tuple[str, str]] | None:
-        """State and pending reason by job id; unknown ids are left out. None while Slurm does not answer."""
+    def states(self, watched: Iterable[Watched]) -> dict[Watched, tuple[str, str]] | None:
+        """State and pending reason of each; None while Slurm does not answer.
+
+        Left out is what Slurm does not know, or does not know any more: a controller that died forgets the jobs that it
+        took last, gives their numbers to the next ones, and leaves them in accounting as pending or running for ever.
+        """
+        wanted = list(watched)
         try:
-            found = {job.job_id: (job.state, job.reason) for job in client.queue(job_ids)}
+            queued = {job.job_id: job for job in client.queue({job.job_id for job in wanted})}
         except SlurmError as error:
             self._say_outage(error)
             return None
         if self._outage_since is not None:
             self._logger.info(f"Slurm answers again, after {time.monotonic() - self._outage_since:.0f} s.")
             self._outage_since = None
-        gone = [job_id for job_id in job_ids if job_id not in found]
+        found = {
+            job: (known.state, known.reason)
+            for job in wanted
+            if (known := queued.get(job.job_id)) and not _is_another(known, job)
+        }
+        gone = {job.job_id for job in wanted} - queued.keys()
         if gone:
             try:
-                found.update(_accounted(gone))
+                ended = _ended(gone)
             except SlurmError as error:
                 # No accounting here, or it is away: the run directory tells how it ended.
                 self._logger.debug(f"accounting: {error}")
+            else:
+                found.update({job: ended[job.job_id] for job in wanted if job.job_id in ended})
         return found
 
     def lives(self, job_id: str) -> bool:
@@ -44,6 +65,12 @@ class Queue:
             self._logger.warning(f"Slurm does not answer; waiting, no job is given up. ({error})")
 
 
-def _accounted(job_ids: list[str]) -> dict[str, tuple[str, str]]:
-    """Final states, from accounting, of jobs that the controller has purged; the newest attempt of each."""
-    return {row.job_id: (row.state, row.reason) for row in client.accounting(job_ids) if not row.step}
+def _is_another(known: client.QueuedJob, watched: Watched) -> bool:
+    """Whether the number is another job's by now. A site may write a comment or a name of its own, but not both."""
+    return bool(watched.names) and watched.names.isdisjoint((known.comment, known.name))
+
+
+def _ended(job_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """How jobs that the controller does not have have ended, as accounting says; the newest attempt of each."""
+    newest = {row.job_id: row for row in client.accounting(job_ids) if not row.step}
+    return {job_id: (row.state, row.reason) for job_id, row in newest.items() if row.tells_the_end}

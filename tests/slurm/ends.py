@@ -83,7 +83,7 @@ class Ends:
 
     def holds(self, slug: str) -> None:
         """Wait until the toy holds at its step."""
-        wait_for((self.cases[slug].root / "holding").exists, f"{slug} to hold", 60)
+        wait_for((self.cases[slug].root / "holding").exists, f"{slug} to hold", 120)
 
     def cli(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`unbroken ...` in the project."""

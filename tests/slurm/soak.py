@@ -108,6 +108,11 @@ class Soak(SlurmProject):
             self.lost_node = None
             self.say(f"node back after {time.monotonic() - self.lost_at:.0f} s")
 
+    def resume_nodes(self) -> None:
+        """A killed controller forgets jobs and gives their numbers again; a node that still has one drains itself."""
+        if self.did["restart_controller"] and (drained := self.cluster.resume_drained()):
+            self.say(f"resumed {', '.join(drained)}")
+
     def restart_controller(self) -> bool:
         self.cluster.restart_slurmctld(self.random.choice([signal.SIGTERM, signal.SIGKILL]))
         return True
@@ -163,6 +168,7 @@ class Soak(SlurmProject):
             else:
                 time.sleep(0.3)
                 self.return_node()
+                self.resume_nodes()
                 continue
             if action():
                 self.did[action.__name__] += 1
@@ -172,6 +178,7 @@ class Soak(SlurmProject):
         """Wait for Snakemake; False when nothing has moved for QUIET_S: no line, no event, no batch."""
         before, since = -1, time.monotonic()
         while self.processes[-1].poll() is None:
+            self.resume_nodes()
             files = [self.folder / "snakemake.log", *self.folder.glob("runs/*/*/*/*.*l*")]
             if (now := sum(file.stat().st_size for file in files if file.is_file())) != before:
                 before, since = now, time.monotonic()
@@ -227,6 +234,7 @@ def soak(folder: Path, cluster: Cluster, minutes: float, seed: int) -> Report:
         driver.close()
         if driver.lost_node:
             cluster.launch_slurmd(driver.lost_node)
+        cluster.resume_drained()
 
 
 def main() -> int:

@@ -41,7 +41,7 @@ def jobs(cluster: Cluster) -> Iterator[dict[str, str]]:
         p: cluster.sbatch(STEP, f"--nodelist={n}", partition=p) for p, n in zip(PREEMPTED, cluster.nodes, strict=False)
     }
     ids["limit"] = cluster.sbatch(
-        STEP, "--time=1", "--signal=USR1@50", f"--nodelist={cluster.nodes[3]}", partition="short"
+        STEP, "--time=2", "--signal=USR1@80", f"--nodelist={cluster.nodes[3]}", partition="short"
     )
     ids["hog"] = cluster.sbatch(HOG, "--mem=100M", f"--nodelist={cluster.nodes[3]}")
     ids["gpu"] = cluster.sbatch("echo devices=$CUDA_VISIBLE_DEVICES", "--gpus=2", f"--nodelist={cluster.nodes[3]}")

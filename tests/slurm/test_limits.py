@@ -21,7 +21,9 @@ def test_time_limits_and_slow_saves(tmp_path: Path, cluster: Cluster) -> None:
     project = SlurmProject(tmp_path, cluster)
     on = [f"--nodelist={node}" for node in cluster.nodes]
     short = {"slurm_partition": "short", "runtime": 1}
-    project.add_held("warned", f"{on[0]}", resources={**short, "slurm_extra": f"--signal=USR1@30 {on[0]}"})
+    # Slurm looks at limits every 30 s and may warn so much earlier: here 20 to 50 s after the start.
+    warned = {**short, "runtime": 2, "slurm_extra": f"--signal=USR1@70 {on[0]}"}
+    project.add_held("warned", resources=warned)
     # No --signal: the launcher must stop the trainer itself. Its save takes nearly all of KillWait.
     slow = {"save_s": KILL_WAIT_S - 1}
     project.add_held("unwarned", config=slow, resources={**short, "slurm_extra": on[1]})

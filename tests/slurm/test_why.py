@@ -32,7 +32,8 @@ def ends(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator
     ends.submit("node", once, f"--nodelist={lost_node}")
     ends.submit("preempted", once, f"--nodelist={cluster.nodes[0]}", partition="grace")
     ends.submit("requeued", f"--nodelist={cluster.nodes[1]}", partition="grace")
-    ends.submit("limit", once, "--time=1", "--signal=USR1@40", partition="short")
+    # Slurm looks at limits every 30 s and may warn so much earlier: here 20 to 50 s after the start.
+    ends.submit("limit", once, "--time=2", "--signal=USR1@70", partition="short")
     ends.hard = cluster.sbatch(
         "exec srun -n1 sleep 600",
         "--time=1",

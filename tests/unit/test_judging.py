@@ -1,13 +1,20 @@
 """What the executor does with a job, for everything Slurm and the run directory may say."""
 
+import logging
+from dataclasses import fields as fields_of
+from dataclasses import replace
+
 import pytest
+from tests.unit.test_slurm_diagnose import row
 
 from snakemake_executor_plugin_unbroken.adoption import read_live_jobs
 from snakemake_executor_plugin_unbroken.jobs import job_name
 from snakemake_executor_plugin_unbroken.judging import Action, Evidence, judge
+from snakemake_executor_plugin_unbroken.queue import Queue, Watched
 from unbroken.errors import SlurmError
 from unbroken.run_dir.status import RunStatus
-from unbroken.slurm.parse import FIELD, RECORD
+from unbroken.slurm import client
+from unbroken.slurm.parse import FIELD, RECORD, QueuedJob
 from unbroken.slurm.submission import advice, check_extra, is_transient
 
 RUNNING = RunStatus(status="running", attempt=1)
@@ -85,6 +92,64 @@ def test_c13_a_purged_job_whose_launcher_has_told_its_end_is_judged_at_once() ->
     crashed = RunStatus(status="failed", attempt=1, failure="crash", reason="crashed", slurm_job_id="36")
     assert judge(Evidence(None, crashed, False, missed_polls=1, job_id="36")).action is Action.FAIL
     assert judge(Evidence(None, crashed, False, missed_polls=1, job_id="37")).action is Action.WAIT  # another's end
+
+
+def test_a_job_that_slurm_has_forgotten_is_not_judged_by_the_end_of_another_one() -> None:
+    """A controller that dies forgets what it took last; what the run directory says is then an earlier attempt's."""
+    for before in (RUNNING, CRASHED, CANCELLED, BUDGET, PREEMPTED, NEVER):
+        earlier = replace(before, slurm_job_id="36")
+        judgement = judge(Evidence(None, earlier, False, missed_polls=3, job_id="37"))
+        assert (judgement.action, "has not begun" in judgement.message) == (Action.RESUBMIT, True), before
+
+
+def test_a_job_that_its_node_could_not_start_is_released_a_few_times() -> None:
+    launch_failed = "launch failed requeued held"
+    held = Evidence("PENDING", NEVER, False, pending_reason=launch_failed)
+    for releases, action in ((0, Action.RELEASE), (2, Action.RELEASE), (3, Action.WAIT)):
+        assert judge(replace(held, releases=releases)).action is action
+    assert judge(Evidence("PENDING", NEVER, False, pending_reason="JobHeldUser")).action is Action.WAIT
+    assert judge(replace(held, being_stopped=True)).action is Action.WAIT
+
+
+def queued(name: str = "", comment: str = "(null)") -> QueuedJob:
+    fields = {field.name: "" for field in fields_of(QueuedJob)}
+    return QueuedJob(**{**fields, "job_id": "36", "state": "RUNNING", "name": name, "comment": comment})
+
+
+def states(monkeypatch: pytest.MonkeyPatch, jobs: list[QueuedJob], rows: list[object]) -> object:
+    """What is said of job 36, ours, called `x` and commented `rule_x`."""
+    monkeypatch.setattr(client, "queue", lambda ids: jobs)
+    monkeypatch.setattr(client, "accounting", lambda ids: rows)
+    ours = Watched("36", frozenset({"x", "rule_x"}))
+    found = Queue(logging.getLogger()).states([ours])
+    assert found is not None
+    return found.get(ours)
+
+
+def test_a_number_that_another_job_has_now_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert states(monkeypatch, [queued("x", "rule_x")], []) == ("RUNNING", "")
+    assert states(monkeypatch, [queued("x")], []) == ("RUNNING", "")  # a site that removes comments
+    assert states(monkeypatch, [queued("site-x", "rule_x")], []) == ("RUNNING", "")
+    assert states(monkeypatch, [queued("y", "rule_y")], []) is None
+    assert states(monkeypatch, [queued("wrap")], []) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "cancelled_by", "known"),
+    [
+        ("COMPLETED", None, True),
+        ("CANCELLED", 1000, True),
+        ("CANCELLED", None, False),
+        ("RUNNING", None, False),
+        ("PENDING", None, False),
+        ("REQUEUED", None, False),
+    ],
+)
+def test_only_an_end_counts_of_what_accounting_alone_knows(
+    monkeypatch: pytest.MonkeyPatch, state: str, cancelled_by: int | None, known: bool
+) -> None:
+    ended = row(state, job_id="36", raw_id="36", cancelled_by=cancelled_by)
+    assert states(monkeypatch, [], [ended, row("CANCELLED", step="batch")]) == ((state, "") if known else None)
 
 
 def test_resubmission_without_progress_ends() -> None:

@@ -128,6 +128,8 @@ def test_the_same_job_requeued_supersedes_itself(paths: RunPaths) -> None:
     old = plant(paths, slurm_job_id="9", restart_count=0)
     assert old.life("9", 1) is Life.SUPERSEDED
     assert old.life("9", 0) is Life.UNKNOWN
+    # The same number again: Slurm would speak of the asker's own job.
+    assert old.life("9", 0, lambda _: {"JobState": "RUNNING", "Restarts": "0"}) is Life.UNKNOWN
     assert acquire(paths, "9", 1).taken_from == old
 
 

@@ -105,7 +105,7 @@ ALIVE = {"JobState": "RUNNING", "PreemptTime": "None", "NodeList": "n1", "Restar
         (run(job_id="7", job={"JobState": "REQUEUE_HOLD", "Reason": "launch failed"}), "held", ""),
         (run(job_id="7", job={"JobState": "PENDING", "Reason": "PartitionDown", "Partition": "p"}), "bad_partition",
          "'p'"),
-        (run(job_id="7", rows=[row("PENDING", reason="Resources")]), "pending", "Resources"),
+        (run(job_id="7", rows=[row("PENDING", reason="Resources")], controller_answered=False), "pending", "Resources"),
         (run(job_id="7", rows=[row("CANCELLED", cancelled_by=1000, nodes="")]), "cancelled", "user id 1000 before"),
         (run(RUNNING, job_id="7", rows=[row("BOOT_FAIL")]), "node_failure", "booted"),
         (run(RUNNING, job_id="7", rows=[row("DEADLINE")]), "time_limit", "deadline"),
@@ -149,6 +149,15 @@ def test_a_requeue_that_looks_cancelled_in_the_controller_is_none() -> None:
     saving = run(RUNNING, job_id="7", job={**ALIVE, "JobState": "COMPLETING"}, rows=[row("PREEMPTED")])
     assert diagnose(saving).kind == "running"
     assert diagnose(replace(saving, rows=[row("CANCELLED", cancelled_by=0)])).kind == "cancelled"
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "CANCELLED"])
+def test_a_job_that_the_controller_has_lost_neither_runs_nor_was_it_cancelled(state: str) -> None:
+    verdict = diagnose(run(RUNNING, job_id="7", rows=[row(state)]))
+    assert (verdict.kind, "neither its process nor its job is alive" in verdict.sentence) == ("lost", True), verdict
+    assert any("has lost job 7" in proof for proof in verdict.evidence)
+    unknown = diagnose(run(RUNNING, job_id="7", rows=[row("RUNNING")], controller_answered=False))
+    assert unknown.kind == "running"
 
 
 def test_the_newest_attempt_counts_not_an_older_one() -> None:

@@ -48,6 +48,9 @@ def test_every_documented_reason_has_words_and_a_fix(code: str) -> None:
         ("QOSMinGRES", "request", "less GPUs"),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "waits", "[UnavailableNodes:n[1-3]]"),
         ("ReqNodeNotAvail,_UnavailableNodes:n1", "waits", "[UnavailableNodes:n1]"),
+        ("launch failed requeued held", "held", "could not start it"),
+        ("launch_failed_requeued_held", "held", "could not start it"),
+        ("job_requeued_in_held_state", "held", "somebody"),
         ("SomethingNew", "waits", "does not know"),
     ],
 )

@@ -9,6 +9,8 @@ from unbroken.launch.say import say
 
 _ENDING = {"COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 DEFAULT_LEAD_S = 60
+WARNED_EARLIER_S = 60
+"""So much before the time asked for the warning may come (sbatch's manual; seen: 30, Slurm looks at limits so often)."""
 REQUEUES_IN_GRACE = (24, 11)
 """From here on Slurm itself requeues a job that ends within its grace time (measured: 22.05 does not)."""
 
@@ -57,23 +59,28 @@ def own_job() -> Job | None:
 
 
 def view(job: Job | None, margin_s: float) -> SlurmView | None:
-    """Our job as it is now; None where there is none or nobody answers."""
+    """Our job as it is now; None where there is none or nobody answers.
+
+    Args:
+        margin_s: so long before its time limit a job is warned, or stopped by the launcher.
+    """
     answer = ask(job.id) if job is not None else None
     if job is None or answer is None:
         return None
     left = _left(answer)
     ending = answer.get("JobState", "") in _ENDING
+    preempted = answer.get("PreemptTime", "None") not in ("None", "Unknown", "")
+    near = margin_s if ending or preempted else margin_s + WARNED_EARLIER_S
     if job.answered:
         requeued = _number(answer.get("Restarts")) > job.restart_count
     else:  # not known: while it saves, a requeued job still has its old end time, a cancelled one that of now
         requeued = ending and _in_the_future(answer.get("EndTime", ""))
-    preempted = answer.get("PreemptTime", "None") not in ("None", "Unknown", "")
     return SlurmView(
         job_id=job.id,
         state=answer.get("JobState", ""),
         preempted=preempted,
         ending=ending,
-        at_time_limit=answer.get("Reason") == "TimeLimit" or (left is not None and left <= margin_s),
+        at_time_limit=answer.get("Reason") == "TimeLimit" or (left is not None and left <= near),
         requeued_already=requeued,
         requeued_at_its_end=preempted and not ending and _requeued_at_its_end(answer),
     )

@@ -123,7 +123,8 @@ class Holder:
             return Life.SUPERSEDED
         if self.on_this_machine:
             return Life.ALIVE
-        if self.slurm_job_id and ask_slurm is not None:
+        # Of the asker's own number Slurm would tell how the asker is: a controller that died gives numbers again.
+        if self.slurm_job_id and self.slurm_job_id != job_id and ask_slurm is not None:
             return self._as_slurm_says(ask_slurm)
         return Life.UNKNOWN
 

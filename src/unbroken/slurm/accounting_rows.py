@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from unbroken.slurm.states import is_final
+
 SEPARATOR = "\x1f"
 _NAMES = (
     "JobID,JobIDRaw,State,ExitCode,DerivedExitCode,Partition,NodeList,Submit,Eligible,Start,End,ElapsedRaw,"
@@ -57,6 +59,14 @@ class AccountingRow:
     reason: str
     restart: int = 0
     """How many requeues came before this row: 0 for the first attempt."""
+
+    @property
+    def tells_the_end(self) -> bool:
+        """Whether the state says how the job has ended.
+
+        CANCELLED by nobody does not: so a controller that has started with empty hands closes what was open before.
+        """
+        return is_final(self.state) and not (self.state == "CANCELLED" and self.cancelled_by is None)
 
 
 def parse_accounting(text: str) -> list[AccountingRow]:

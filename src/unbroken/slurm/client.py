@@ -1,4 +1,4 @@
-"""The one client for the Slurm commands: show_job, queue, accounting, requeue, cancel and what they need.
+"""The one client for the Slurm commands: show_job, queue, accounting, requeue, release, cancel and what they need.
 
 Every call is one process, has a timeout and takes no shell. Each raises SlurmMissing, SlurmUnreachable (ask again
 later) or SlurmRefused, all of them SlurmError.
@@ -35,6 +35,7 @@ __all__ = [
     "cancel",
     "partition",
     "queue",
+    "release",
     "requeue",
     "send_signal",
     "show_config",
@@ -93,6 +94,11 @@ def partition(name: str) -> dict[str, str]:
 def requeue(job_id: str | int) -> None:
     """Put a running or ending job back into the queue under the same id."""
     run(["scontrol", "requeue", checked_id(job_id)])
+
+
+def release(job_id: str | int) -> None:
+    """Let a held job start."""
+    run(["scontrol", "release", checked_id(job_id)])
 
 
 def cancel(job_ids: Iterable[str | int], *, waiting: bool = False) -> None:

@@ -192,7 +192,8 @@ def _lost(evidence: Evidence) -> Verdict:
         if not evidence.controller_answered:
             sentence = f"{evidence.name}: it belongs to no run here, and Slurm could not be asked about it."
             return Verdict("unknown", sentence, fix="Ask where Slurm answers: on a login node of the cluster.")
-        sentence = f"{evidence.name}: Slurm does not know this job (any more), neither the controller nor accounting."
+        accounting = "and accounting does not say how it ended" if evidence.forgotten else "nor does accounting"
+        sentence = f"{evidence.name}: Slurm's controller does not know this job (any more), {accounting}."
         return Verdict("unknown", sentence, fix="Check the number; squeue --me shows yours.")
     saved = (
         f" It goes on from step {evidence.status.global_step}."
@@ -236,6 +237,8 @@ def _proofs(evidence: Evidence) -> list[str]:
             f"controller: job {evidence.job_id} {evidence.state}, Reason={evidence.job.get('Reason')}, "
             f"Restarts={evidence.job.get('Restarts')}, PreemptTime={evidence.job.get('PreemptTime')}"
         )
+    if evidence.forgotten:
+        lines.append(f"controller: it has lost job {evidence.job_id}, as when it dies before it has saved its state")
     for row in evidence.rows:
         if row.step in {"extern", "batch"} and not row.signal:
             continue

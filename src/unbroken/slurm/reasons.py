@@ -33,6 +33,9 @@ _ACCOUNT = "Set `slurm_account` (and `qos`) in the profile to one of those that 
 _BEGIN = "it may not start before a set time (after a requeue Slurm sets one)"
 _RESUBMIT = "Cancel it (scancel JOBID) and start the collection again: snakemake --profile slurm."
 
+LAUNCH_FAILED: Final = "launch failed requeued held"
+"""A sentence instead of a code (so are two others): Slurm's own hold, after a fault of the node."""
+
 _TABLE: Final[dict[str, tuple[Kind, str, str]]] = {
     "None": ("waits", "the scheduler has not looked at it yet", _WAIT),
     "WaitingForScheduling": ("waits", "the scheduler has not looked at it yet", _WAIT),
@@ -75,6 +78,13 @@ _TABLE: Final[dict[str, tuple[Kind, str, str]]] = {
         "its first process could not be started (file system, working directory, or its user unknown on the node)",
         "Check that the working directory exists on the node, then scontrol release JOBID.",
     ),
+    LAUNCH_FAILED: (
+        "held",
+        "its node could not start it (the cluster's prolog failed, or the node still had a job of that number)",
+        _RELEASE,
+    ),
+    "job requeued in held state": ("held", "somebody has put it back into the queue and holds it", _RELEASE),
+    "job requeued in special exit state": ("held", "it is back in the queue, held, marked as special", _RELEASE),
     "ReservationDeleted": ("held", "its reservation was deleted", "Remove `reservation` and start it again."),
     "PartitionDown": ("partition", "its partition is down: it takes jobs and starts none", _PARTITION),
     "PartitionInactive": ("partition", "its partition is inactive: it starts no jobs", _PARTITION),
@@ -154,6 +164,8 @@ def explain(code: str) -> Reason:
     """The reason code in words. Details that Slurm adds (``ReqNodeNotAvail, UnavailableNodes:n1``) are kept."""
     word, _, detail = code.strip().strip("()").partition(",")
     word = word.split("(")[0].strip()
+    if word.endswith(("_held", "_state")):  # as scontrol writes a sentence
+        word = word.replace("_", " ")
     known = _TABLE.get(word)
     reason = Reason(word, known[1], known[2], known[0]) if known else _from_grammar(word)
     if reason is None:

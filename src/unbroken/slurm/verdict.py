@@ -102,7 +102,13 @@ class Evidence:
         if self.job:
             return full_name(self.job.get("JobState", ""))
         last = self.last_row
-        return full_name(last.state) if last else ""
+        return full_name(last.state) if last and not self.forgotten else ""
+
+    @property
+    def forgotten(self) -> bool:
+        """The controller has lost the job (it died), and accounting does not know how it ended, or that it has."""
+        last = self.last_row
+        return last is not None and not last.tells_the_end and self.job is None and self.controller_answered
 
     @property
     def newest_rows(self) -> list[AccountingRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -176,6 +177,13 @@ class Cluster(Client):
         """
         return self.run(["sinfo", "-h", "-N", "-n", node, "-p", "normal", "-o", "%T"], check=False).stdout.strip()
 
+    def resume_drained(self) -> list[str]:
+        """Take every drained node back into use, as an administrator does; returns them."""
+        drained = sorted(set(self.run(["sinfo", "-h", "-N", "-t", "drain", "-o", "%N"]).stdout.split()))
+        if drained:
+            self.run(["scontrol", "update", f"NodeName={','.join(drained)}", "State=RESUME"])
+        return drained
+
     def node_reason(self, node: str) -> str:
         """Why the node is down or drained, in Slurm's words."""
         return self.run(["sinfo", "-h", "-N", "-n", node, "-p", "normal", "-o", "%E"], check=False).stdout.strip()
@@ -194,6 +202,25 @@ class Cluster(Client):
     def restart_slurmctld(self, number: int = signal.SIGTERM) -> None:
         """Stop and start the controller."""
         self.stop_slurmctld(number)
+        self.start_slurmctld()
+
+    def keep_state(self) -> Path:
+        """What the controller knows now, for `lose_state`."""
+        self.stop_slurmctld()  # it saves everything as it ends, and otherwise every few seconds
+        kept = self.layout.root / "kept-state"
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(self.layout.state, kept)
+        self.start_slurmctld()
+        return kept
+
+    def lose_state(self, kept: Path | None = None) -> None:
+        """Kill the controller and let it start with what it knew then, or with nothing: it forgets jobs, reuses ids."""
+        self.stop_slurmctld(signal.SIGKILL)
+        shutil.rmtree(self.layout.state)
+        if kept:
+            shutil.copytree(kept, self.layout.state)
+        else:
+            self.layout.state.mkdir()
         self.start_slurmctld()
 
     def stop_slurmdbd(self, number: int = signal.SIGTERM) -> None:

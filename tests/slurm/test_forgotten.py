@@ -1,0 +1,79 @@
+"""The controller dies and forgets what it took last: jobs that run, jobs that wait. Their numbers are given again."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.workflow import SlurmProject, result_of
+from tests.workflow.project import ROOT, starts_of, toy_total, wait_for
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+GONE = "Slurm does not know the job any more, and it has not begun: submitted again"
+
+
+@pytest.mark.parametrize("knows", ["what was before", "nothing"])
+def test_forgotten_jobs_are_submitted_again(tmp_path: Path, cluster: Cluster, knows: str) -> None:
+    project = SlurmProject(tmp_path, cluster)
+    project.add_held("trains", config={"save_every": 2})
+    project.add_held("waits", "--hold", config={"hold_at": -1})
+    kept = cluster.keep_state() if knows == "what was before" else None
+    other = ""
+    try:
+        snakemake = project.begin()
+        project.holding("trains")
+        jobs = {project.job("trains"), project.submitted("waits")}
+        cluster.lose_state(kept)
+        other = cluster.sbatch("true", "--begin=now+1hour")
+        if kept:
+            assert other in jobs  # somebody else has a number that was ours
+        project.said(GONE)
+        cluster.run(["scontrol", "release", project.submitted("waits")])
+        (project.holding("trains", starts=2) / "release").touch()
+        assert project.finish(snakemake) == 0, project.log()
+        assert cluster.state(other) == "PENDING"
+    finally:
+        project.close()
+        if other:
+            cluster.cancel(other)
+        cluster.resume_drained()  # a node drains itself when it gets a number that it still trains
+    assert project.log().count(GONE) == 1
+    assert "Trying to restart" not in project.log()  # no retry was spent
+    assert starts_of(project.one_run("trains")) == [0, 4]
+    assert starts_of(project.one_run("waits")) == [0]
+    for slug in project.slugs:
+        assert result_of(project.one_run(slug))["total"] == toy_total(8)
+
+
+def test_why_says_that_a_job_is_forgotten(tmp_path: Path, cluster: Cluster) -> None:
+    SlurmProject(tmp_path, cluster).add("any")
+    kept = cluster.keep_state()
+    job = cluster.sbatch("sleep 3600", "--hold")
+    wait_for(lambda: cluster.sacct(job), "accounting to know the job")
+    cluster.lose_state(kept)
+    why = [sys.executable, "-m", "unbroken.cli", "why", job, "--json"]
+    verdict = json.loads(cluster.run(why, cwd=tmp_path, env={"PYTHONPATH": str(ROOT / "src")}).stdout)
+    assert verdict["kind"] == "unknown" and "accounting does not say how it ended" in verdict["sentence"]
+    assert f"controller: it has lost job {job}, as when it dies before it has saved its state" in verdict["evidence"]
+
+
+def test_a_job_whose_node_could_not_start_it_is_released(tmp_path: Path) -> None:
+    """The classic of a long night: a node's prolog fails, Slurm drains the node and holds the job."""
+    failing = tmp_path / "failing"
+    failing.touch()
+    prolog = tmp_path / "prolog"
+    prolog.write_text(f"#!/bin/sh\n! rm {failing} 2>/dev/null\n")
+    prolog.chmod(0o755)
+    (tmp_path / "project").mkdir()
+    with Cluster(node_count=2, accounting=False, options={"Prolog": str(prolog)}) as cluster:
+        project = SlurmProject(tmp_path / "project", cluster)
+        project.add("unlucky", config={"steps": 8})
+        try:
+            assert project.finish(project.begin()) == 0, project.log()
+        finally:
+            project.close()
+        assert len(cluster.resume_drained()) == 1
+    assert project.log().count("Slurm holds it because its node could not start it") == 1
+    assert starts_of(project.one_run("unlucky")) == [0]
