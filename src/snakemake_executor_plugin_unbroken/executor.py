@@ -4,7 +4,6 @@ import asyncio
 import re
 import shlex
 import threading
-from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from snakemake_executor_plugin_unbroken.adoption import LiveJobs
+from snakemake_executor_plugin_unbroken.interventions import Interventions, is_foreign
 from snakemake_executor_plugin_unbroken.jobs import comment, job_name, label, other_holder, run_of
 from snakemake_executor_plugin_unbroken.judging import RELEASES_LIMIT, Action, Evidence, Judgement, judge
-from snakemake_executor_plugin_unbroken.queue import Queue, Watched
+from snakemake_executor_plugin_unbroken.queue import Queue, Seen, Watched
 from unbroken.errors import SlurmError
-from unbroken.slurm.client import cancel, release
 from unbroken.slurm.reasons import explain
 from unbroken.slurm.states import full_name, is_final
 from unbroken.slurm.submission import advice, check_extra, is_transient
@@ -40,13 +39,12 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._steps_at_submission: dict[Any, int] = {}
         self._stalls: dict[Any, int] = {}
         self._missed: dict[Any, int] = {}
-        self._releases: Counter[tuple[Any, int]] = Counter()
-        """By job and the step that its run had reached: after progress a job may be released again."""
         self._said_stuck: set[tuple[str, str]] = set()
         self._checking: list[SubmittedJobInfo] = []
         self._cancelled = False
         self._live_jobs = LiveJobs()
         self._queue = Queue(logger)
+        self._interventions = Interventions(logger)
         super().__init__(workflow, logger)
 
     def __post_init__(self, test_mode: bool = False) -> None:
@@ -161,7 +159,7 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
         with self.lock:
             known = [*active_jobs, *self.active_jobs, *self._checking]
-        ours = [info for info in known if info.external_jobid and not _is_foreign(info)]
+        ours = [info for info in known if info.external_jobid and not is_foreign(info)]
         super().cancel_jobs(list({info.external_jobid: info for info in ours}.values()))
 
     # --- polling ------------------------------------------------------------------------------------------------
@@ -177,11 +175,12 @@ class Executor(StockExecutor):  # type: ignore[misc]
             if states is None:  # Slurm did not answer: nothing is known, so nothing is decided
                 yield info
                 continue
-            judgement = await asyncio.to_thread(self._judge, info, *states.get(_watched(info), (None, "")))
+            judgement = await asyncio.to_thread(self._judge, info, states.get(_watched(info)))
             if not self._carry_out(info, judgement):
                 yield info
 
-    def _judge(self, info: SubmittedJobInfo, state: str | None, reason: str) -> Judgement:
+    def _judge(self, info: SubmittedJobInfo, seen: Seen | None) -> Judgement:
+        state = seen.state if seen else None
         missed = self._missed.get(info.job, 0) + 1 if state is None else 0
         self._missed[info.job] = missed
         run, has_result = run_of(info.job)
@@ -196,22 +195,25 @@ class Executor(StockExecutor):  # type: ignore[misc]
                     held_by, holder_job = "", None
             except SlurmError:
                 return Judgement(Action.WAIT)
+        interventions = self._interventions
         known = Evidence(
             state=state,
             run=run,
             has_result=has_result,
             missed_polls=missed,
             stalled_resubmissions=stalls,
-            pending_reason=reason,
-            releases=RELEASES_LIMIT if _is_foreign(info) else self._releases[info.job, run.global_step],
+            pending_reason=seen.reason if seen else "",
+            releases=RELEASES_LIMIT if is_foreign(info) else interventions.releases(info.job, run.global_step),
+            silent_s=interventions.silent_s(info, state, seen.started if seen else ""),
+            cancelled_by_us=interventions.was_cancelled(info),
             held_by=held_by,
             holder_job=holder_job,
             being_stopped=self._being_stopped,
             job_id=info.external_jobid,
         )
         judgement = judge(known)
-        if state is not None and full_name(state) == "PENDING" and judgement.action is Action.WAIT:
-            self._say_stuck(info, reason)
+        if seen and full_name(seen.state) == "PENDING" and judgement.action is Action.WAIT:
+            self._say_stuck(info, seen.reason)
         return judgement
 
     def _say_stuck(self, info: SubmittedJobInfo, code: str) -> None:
@@ -229,12 +231,15 @@ class Executor(StockExecutor):  # type: ignore[misc]
             case Action.WAIT:
                 return False
             case Action.RELEASE:
-                self._release(info, message)
+                self._interventions.release(info, message)
+                return False
+            case Action.CANCEL:
+                self._interventions.cancel_silent(info, message)
                 return False
             case Action.SUCCESS:
                 self.report_job_success(info)
             case Action.DONE:
-                if not self._take_away(info):
+                if not self._interventions.take_away(info):
                     return False
                 self.logger.info(message)
                 self.report_job_success(info)
@@ -254,35 +259,11 @@ class Executor(StockExecutor):  # type: ignore[misc]
         self._missed.pop(info.job, None)
         return True
 
-    def _release(self, info: SubmittedJobInfo, message: str) -> None:
-        self._releases[info.job, run_of(info.job)[0].global_step] += 1
-        try:
-            release(info.external_jobid)
-        except SlurmError as error:
-            self.logger.warning(f"{message}? Slurm says: {error}")
-        else:
-            self.logger.warning(message)
-
-    def _take_away(self, info: SubmittedJobInfo) -> bool:
-        """Cancel a job that waits to train a finished run again; False where it may have started already."""
-        if _is_foreign(info):
-            return False
-        try:
-            cancel([info.external_jobid], waiting=True)
-        except SlurmError:
-            return False
-        return run_of(info.job)[1]
-
     def _count_stall(self, job: Any) -> None:
         advanced = run_of(job)[0].global_step > self._steps_at_submission.get(job, 0)
         self._stalls[job] = 0 if advanced else self._stalls.get(job, 0) + 1
 
 
-def _is_foreign(info: SubmittedJobInfo) -> bool:
-    """Whether a person has submitted it: waited for, and not ours to cancel."""
-    return bool((info.aux or {}).get("foreign"))
-
-
 def _watched(info: SubmittedJobInfo) -> Watched:
-    ours = () if _is_foreign(info) else (comment(info.job), job_name(label(info.job)))
+    ours = () if is_foreign(info) else (comment(info.job), job_name(label(info.job)))
     return Watched(info.external_jobid, frozenset(ours))

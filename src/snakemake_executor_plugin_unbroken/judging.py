@@ -4,6 +4,7 @@ The stock plugin takes UNKNOWN for success, waits for ever for PREEMPTED and for
 crashes; this table is why we do not use its polling (docs/decisions/0002-own-polling.md).
 """
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,6 +29,8 @@ class Action(Enum):
     """Another live Slurm job trains the run: wait for that one."""
     RELEASE = "release"
     """Slurm holds it after a fault of its node: let it start on another one, and go on waiting."""
+    CANCEL = "cancel"
+    """It runs and gives no sign of life: cancel it, and submit the run again when it has ended."""
     FAIL = "fail"
     """Another attempt would end the same way, or a person does not want it."""
 
@@ -48,6 +51,10 @@ class Evidence:
     pending_reason: str = ""
     releases: int = 0
     """How often the job was released from a hold of Slurm's own since the run last advanced."""
+    silent_s: float = 0.0
+    """For how long the launcher of a running job has given no sign of life."""
+    cancelled_by_us: bool = False
+    """It was silent for longer."""
     held_by: str = ""
     """Who else holds the run directory's lease, in words; empty where nobody does."""
     holder_job: str | None = None
@@ -70,6 +77,7 @@ class Judgement:
 MISSED_POLLS_LIMIT = 3
 STALLED_LIMIT = 3
 RELEASES_LIMIT = 3
+SILENCE_LIMIT_S = float(os.environ.get("UNBROKEN_SILENCE_SECONDS") or 600)
 HOPELESS_REASONS = frozenset({"BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS"})
 """Pending reasons that no waiting cures."""
 
@@ -90,6 +98,8 @@ def judge(evidence: Evidence) -> Judgement:
         return _in_the_queue(evidence)
     if finished:
         return Judgement(Action.SUCCESS)
+    if evidence.cancelled_by_us:
+        return _resubmit(evidence, "it is cancelled")
     state = full_name(evidence.state)
     if state == "COMPLETED":
         return _completed(evidence)
@@ -109,7 +119,14 @@ def _cancelled(run: RunStatus) -> bool:
 
 
 def _in_the_queue(evidence: Evidence) -> Judgement:
-    if full_name(evidence.state or "") != "PENDING":
+    state = full_name(evidence.state or "")
+    if state == "RUNNING" and evidence.silent_s >= SILENCE_LIMIT_S and not evidence.cancelled_by_us:
+        return Judgement(
+            Action.CANCEL,
+            f"Slurm says RUNNING, but its launcher has given no sign of life for {evidence.silent_s:.0f} s (the node "
+            "hangs, or the controller has lost how it ended): cancelled, to start the run again",
+        )
+    if state != "PENDING":
         return Judgement(Action.WAIT)
     reason = explain(evidence.pending_reason)
     if reason.code in HOPELESS_REASONS:
@@ -126,6 +143,8 @@ def _unknown_to_slurm(evidence: Evidence) -> Judgement:
         return Judgement(Action.WAIT)
     if not of_this_job:  # the status, if there is one, is an earlier attempt's
         return _resubmit(evidence, "Slurm does not know the job any more, and it has not begun")
+    if evidence.cancelled_by_us:
+        return _resubmit(evidence, "it is cancelled")
     if _cancelled(evidence.run):
         return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
     return _failed(evidence)

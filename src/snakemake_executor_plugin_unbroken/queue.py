@@ -17,6 +17,17 @@ class Watched(NamedTuple):
     """The comment and the job name that it got from us; empty for a job that a person has submitted."""
 
 
+class Seen(NamedTuple):
+    """What Slurm says of it."""
+
+    state: str
+    """In full."""
+    reason: str = ""
+    """Slurm's code, of a job that waits."""
+    started: str = ""
+    """ISO 8601 with offset, of a job that runs."""
+
+
 class Queue:
     """squeue for all jobs together, sacct for those that the controller has purged."""
 
@@ -24,8 +35,8 @@ class Queue:
         self._logger = logger
         self._outage_since: float | None = None
 
-    def states(self, watched: Iterable[Watched]) -> dict[Watched, tuple[str, str]] | None:
-        """State and pending reason of each; None while Slurm does not answer.
+    def states(self, watched: Iterable[Watched]) -> dict[Watched, Seen] | None:
+        """How each one is; None while Slurm does not answer.
 
         Left out is what Slurm does not know, or does not know any more: a controller that died forgets the jobs that it
         took last, gives their numbers to the next ones, and leaves them in accounting as pending or running for ever.
@@ -40,7 +51,7 @@ class Queue:
             self._logger.info(f"Slurm answers again, after {time.monotonic() - self._outage_since:.0f} s.")
             self._outage_since = None
         found = {
-            job: (known.state, known.reason)
+            job: Seen(known.state, known.reason, known.starts)
             for job in wanted
             if (known := queued.get(job.job_id)) and not _is_another(known, job)
         }
@@ -70,7 +81,7 @@ def _is_another(known: client.QueuedJob, watched: Watched) -> bool:
     return bool(watched.names) and watched.names.isdisjoint((known.comment, known.name))
 
 
-def _ended(job_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+def _ended(job_ids: Iterable[str]) -> dict[str, Seen]:
     """How jobs that the controller does not have have ended, as accounting says; the newest attempt of each."""
     newest = {row.job_id: row for row in client.accounting(job_ids) if not row.step}
-    return {job_id: (row.state, row.reason) for job_id, row in newest.items() if row.tells_the_end}
+    return {job_id: Seen(row.state, row.reason) for job_id, row in newest.items() if row.tells_the_end}

@@ -30,7 +30,13 @@ SEEDS = 3
 BATCHES = 96
 INTERVAL = 10
 """Effective batches between periodic saves: the most that an unwarned end may cost."""
-QUIET_S = 120.0
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(Path(__file__).parents[2]),
+    # A controller that is killed may call a job running that has ended, until its time limit.
+    "UNBROKEN_SILENCE_SECONDS": "60",
+}
+QUIET_S = 180.0
 """When nothing disturbs any more and nothing has moved for so long, Snakemake hangs."""
 MOST_CALLS = 6
 COLLECTION = {
@@ -63,7 +69,7 @@ class Soak(SlurmProject):
         (folder / slow_consensus.PACE).write_text(str(0.5 * self.seconds / BATCHES))
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+        return {**super().environment(), **ENVIRONMENT}
 
     def say(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

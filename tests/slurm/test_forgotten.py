@@ -1,6 +1,12 @@
-"""The controller dies and forgets what it took last: jobs that run, jobs that wait. Their numbers are given again."""
+"""Jobs that Slurm alone would leave lying.
+
+The controller dies and forgets what it took last, jobs that run and jobs that wait, and gives their numbers again. It
+holds a job after a fault of its node. It calls running what gives no sign of life any more.
+"""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,7 +14,7 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.workflow import SlurmProject, result_of
-from tests.workflow.project import ROOT, starts_of, toy_total, wait_for
+from tests.workflow.project import ROOT, starts_of, status_of, toy_total, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 GONE = "Slurm does not know the job any more, and it has not begun: submitted again"
@@ -77,3 +83,31 @@ def test_a_job_whose_node_could_not_start_it_is_released(tmp_path: Path) -> None
         assert len(cluster.resume_drained()) == 1
     assert project.log().count("Slurm holds it because its node could not start it") == 1
     assert starts_of(project.one_run("unlucky")) == [0]
+
+
+class Watchful(SlurmProject):
+    """Does not wait ten minutes for a sign of life."""
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "UNBROKEN_SILENCE_SECONDS": "12", "UNBROKEN_HEARTBEAT_SECONDS": "0.5"}
+
+
+def test_a_running_job_without_a_sign_of_life_is_replaced(tmp_path: Path, cluster: Cluster) -> None:
+    """As on a node that hangs, or that the controller takes for busy although the job has ended."""
+    project = Watchful(tmp_path, cluster)
+    project.add_held("frozen", config={"save_every": 2})
+    try:
+        snakemake = project.begin()
+        run = project.holding("frozen")
+        before = project.job("frozen")
+        os.kill(status_of(run)["pid"], signal.SIGSTOP)
+        project.said("has given no sign of life for")
+        (project.holding("frozen", starts=2) / "release").touch()
+        assert project.finish(snakemake) == 0, project.log()
+    finally:
+        project.close()
+    assert cluster.sacct(before)[0]["State"].startswith("CANCELLED by")
+    assert project.log().count("it is cancelled: submitted again") == 1
+    assert "Trying to restart" not in project.log()
+    assert starts_of(run) == [0, 4]
+    assert result_of(run)["total"] == toy_total(8)

@@ -3,15 +3,20 @@
 import logging
 from dataclasses import fields as fields_of
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from tests.unit.test_slurm_diagnose import row
 
+from snakemake_executor_plugin_unbroken import interventions
 from snakemake_executor_plugin_unbroken.adoption import read_live_jobs
+from snakemake_executor_plugin_unbroken.interventions import Interventions
 from snakemake_executor_plugin_unbroken.jobs import job_name
-from snakemake_executor_plugin_unbroken.judging import Action, Evidence, judge
+from snakemake_executor_plugin_unbroken.judging import SILENCE_LIMIT_S, Action, Evidence, judge
 from snakemake_executor_plugin_unbroken.queue import Queue, Watched
 from unbroken.errors import SlurmError
+from unbroken.run_dir.holder import Holder
 from unbroken.run_dir.status import RunStatus
 from unbroken.slurm import client
 from unbroken.slurm.parse import FIELD, RECORD, QueuedJob
@@ -111,19 +116,57 @@ def test_a_job_that_its_node_could_not_start_is_released_a_few_times() -> None:
     assert judge(replace(held, being_stopped=True)).action is Action.WAIT
 
 
+def test_a_running_job_without_a_sign_of_life_is_cancelled_and_submitted_again() -> None:
+    silent = Evidence("RUNNING", RUNNING, False, silent_s=SILENCE_LIMIT_S)
+    assert judge(silent).action is Action.CANCEL
+    for other in (
+        replace(silent, silent_s=SILENCE_LIMIT_S - 1),
+        replace(silent, state="COMPLETING"),
+        replace(silent, state="SUSPENDED"),
+        replace(silent, cancelled_by_us=True),
+    ):
+        assert judge(other).action is Action.WAIT
+    ended = replace(silent, state="CANCELLED", run=CANCELLED, cancelled_by_us=True)
+    assert judge(ended).action is Action.RESUBMIT
+    assert judge(replace(ended, state=None, missed_polls=3)).action is Action.RESUBMIT
+    assert judge(replace(ended, run=DONE, has_result=True)).action is Action.SUCCESS
+
+
+def silences(monkeypatch: pytest.MonkeyPatch, started: str, looks: list[tuple[float, float]]) -> list[float]:
+    """How silent job 36 is at each look: at a time of the watch's clock, with the lease's last beat then."""
+    look = looks[0]
+    found, watch = [], Interventions(logging.getLogger())
+    holder = Holder.me("t", "2026-01-01T00:00:00Z", 5.0, "36", 0)
+    monkeypatch.setattr(interventions, "time", SimpleNamespace(monotonic=lambda: look[0]))
+    monkeypatch.setattr(interventions, "last_beat", lambda paths: (holder, look[1]))
+    monkeypatch.setattr(interventions, "paths_of", lambda job: None)
+    for look in looks:  # noqa: B007
+        found.append(watch.silent_s(SubmittedJobInfo("job", external_jobid="36"), "RUNNING", started))
+    return found
+
+
+def test_silence_is_what_was_seen_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = "2026-01-01T00:00:01+00:00"
+    assert silences(monkeypatch, now, [(0, 1), (10, 1), (30, 1), (40, 2), (50, 2)]) == [0, 10, 30, 0, 10]
+    # A file system that hung for an hour, with whoever looks: nobody was seen to be silent for so long.
+    assert silences(monkeypatch, now, [(0, 1), (3600, 1), (3610, 1)]) == [0, 60, 70]
+    # The lease is from before the job's last requeue: its launcher has not begun yet.
+    assert silences(monkeypatch, "2026-01-01T00:10:00+00:00", [(0, 1), (50, 1)]) == [0, 0]
+
+
 def queued(name: str = "", comment: str = "(null)") -> QueuedJob:
     fields = {field.name: "" for field in fields_of(QueuedJob)}
     return QueuedJob(**{**fields, "job_id": "36", "state": "RUNNING", "name": name, "comment": comment})
 
 
 def states(monkeypatch: pytest.MonkeyPatch, jobs: list[QueuedJob], rows: list[object]) -> object:
-    """What is said of job 36, ours, called `x` and commented `rule_x`."""
+    """State and reason of job 36, ours, called `x` and commented `rule_x`."""
     monkeypatch.setattr(client, "queue", lambda ids: jobs)
     monkeypatch.setattr(client, "accounting", lambda ids: rows)
     ours = Watched("36", frozenset({"x", "rule_x"}))
     found = Queue(logging.getLogger()).states([ours])
     assert found is not None
-    return found.get(ours)
+    return found[ours][:2] if ours in found else None
 
 
 def test_a_number_that_another_job_has_now_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:

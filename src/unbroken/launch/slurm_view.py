@@ -10,7 +10,7 @@ from unbroken.launch.say import say
 _ENDING = {"COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 DEFAULT_LEAD_S = 60
 WARNED_EARLIER_S = 60
-"""So much before the time asked for the warning may come (sbatch's manual; seen: 30, Slurm looks at limits so often)."""
+"""So much before the time asked for the warning may come (sbatch's manual; seen: 30)."""
 REQUEUES_IN_GRACE = (24, 11)
 """From here on Slurm itself requeues a job that ends within its grace time (measured: 22.05 does not)."""
 

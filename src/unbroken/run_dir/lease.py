@@ -63,6 +63,15 @@ def holder(paths: RunPaths, ask_slurm: AskSlurm | None = None) -> Holder | None:
     return None
 
 
+def last_beat(paths: RunPaths) -> tuple[Holder, object] | None:
+    """The newest holder, released or not, and what changes with each of its beats; None where nobody can be read."""
+    try:
+        found, beat = _look(paths.leases, _numbers(paths.leases)[-1])
+    except (OSError, IndexError):
+        return None
+    return None if found is None else (found, beat)
+
+
 def kill_leftovers(token: str) -> list[int]:
     """SIGKILL every process on this machine that the holder with ``token`` had started; returns their ids."""
     mark = f"{TOKEN_VARIABLE}={token}".encode()
