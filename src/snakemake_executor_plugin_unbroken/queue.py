@@ -55,16 +55,13 @@ class Queue:
             for job in wanted
             if (known := queued.get(job.job_id)) and not _is_another(known, job)
         }
-        gone = {job.job_id for job in wanted} - queued.keys()
-        if gone:
-            try:
-                ended = _ended(gone)
-            except SlurmError as error:
-                # No accounting here, or it is away: the run directory tells how it ended.
-                self._logger.debug(f"accounting: {error}")
-            else:
-                found.update({job: ended[job.job_id] for job in wanted if job.job_id in ended})
-        return found
+        gone = [job for job in wanted if job.job_id not in queued]
+        try:
+            return {**found, **_ended(gone)} if gone else found
+        except SlurmError as error:
+            # No accounting here, or it is away: the run directory tells how it ended.
+            self._logger.debug(f"accounting: {error}")
+            return found
 
     def lives(self, job_id: str) -> bool:
         """Whether the controller has this job as one that runs, ends or waits. Raises SlurmError where it is away."""
@@ -81,7 +78,15 @@ def _is_another(known: client.QueuedJob, watched: Watched) -> bool:
     return bool(watched.names) and watched.names.isdisjoint((known.comment, known.name))
 
 
-def _ended(job_ids: Iterable[str]) -> dict[str, Seen]:
-    """How jobs that the controller does not have have ended, as accounting says; the newest attempt of each."""
-    newest = {row.job_id: row for row in client.accounting(job_ids) if not row.step}
-    return {job_id: Seen(row.state, row.reason) for job_id, row in newest.items() if row.tells_the_end}
+def _ended(watched: list[Watched]) -> dict[Watched, Seen]:
+    """How jobs that the controller does not have have ended, as accounting says; the newest attempt of each.
+
+    Accounting keeps old jobs for years, and a number can come again: only rows with our job name count.
+    """
+    rows = [row for row in client.accounting({job.job_id for job in watched}) if not row.step]
+    found = {}
+    for job in watched:
+        mine = [row for row in rows if row.job_id == job.job_id and (not job.names or row.name in job.names)]
+        if mine and mine[-1].tells_the_end:
+            found[job] = Seen(mine[-1].state, mine[-1].reason)
+    return found

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import Cluster, ClusterUnavailable
+from .cluster import Cluster
+from .workflow import running
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the mark in the same hook
@@ -20,12 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A running cluster. Where it cannot start, every test that asks for it fails with the one line that says why."""
-    try:
-        running = Cluster().start()
-    except ClusterUnavailable as error:
-        pytest.fail(f"no test cluster: {error}", pytrace=False)
-    try:
-        yield running
-    finally:
-        running.stop()
+    """The one that all tests share which do not ask for one of their own."""
+    yield from running(Cluster())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster, ClusterUnavailable
-from tests.slurm.workflow import SlurmProject, events_of, result_of
+from tests.slurm.cluster import Cluster
+from tests.slurm.workflow import SlurmProject, events_of, result_of, running
 from tests.workflow.project import starts_of, status_of, toy_total
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -14,28 +14,17 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 COUNT = 'echo x >> "$here/sbatch-calls"'
 
 
-def started(**options: str | bool) -> Iterator[Cluster]:
-    accounting = bool(options.pop("accounting"))
-    try:
-        cluster = Cluster(node_count=2, accounting=accounting, options={k: str(v) for k, v in options.items()}).start()
-    except ClusterUnavailable as error:
-        pytest.fail(f"no test cluster: {error}", pytrace=False)
-    try:
-        yield cluster
-    finally:
-        cluster.stop()
-
-
 @pytest.fixture(scope="module")
 def forgetful() -> Iterator[Cluster]:
     """No accounting, ended jobs are purged at once, no requeue by default."""
-    yield from started(accounting=False, MinJobAge="2", JobRequeue="0")
+    yield from running(Cluster(node_count=2, accounting=False, options={"MinJobAge": "2", "JobRequeue": "0"}))
 
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Cluster]:
     """Purged at once too, but with accounting, and only known accounts may submit."""
-    yield from started(accounting=True, MinJobAge="2", AccountingStorageEnforce="associations,limits,qos")
+    options = {"MinJobAge": "2", "AccountingStorageEnforce": "associations,limits,qos"}
+    yield from running(Cluster(node_count=2, options=options))
 
 
 class SlowlyPolled(SlurmProject):

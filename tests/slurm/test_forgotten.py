@@ -8,16 +8,23 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.workflow import SlurmProject, result_of
+from tests.slurm.workflow import SlurmProject, result_of, running
 from tests.workflow.project import ROOT, starts_of, status_of, toy_total, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 GONE = "Slurm does not know the job any more, and it has not begun: submitted again"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One of their own: numbers that come twice would puzzle other tests."""
+    yield from running(Cluster(node_count=2))
 
 
 @pytest.mark.parametrize("knows", ["what was before", "nothing"])
@@ -57,7 +64,7 @@ def test_why_says_that_a_job_is_forgotten(tmp_path: Path, cluster: Cluster) -> N
     SlurmProject(tmp_path, cluster).add("any")
     kept = cluster.keep_state()
     job = cluster.sbatch("sleep 3600", "--hold")
-    wait_for(lambda: cluster.sacct(job), "accounting to know the job")
+    wait_for(lambda: "PENDING" in [row["State"] for row in cluster.sacct(job)], "accounting to know the job")
     cluster.lose_state(kept)
     why = [sys.executable, "-m", "unbroken.cli", "why", job, "--json"]
     verdict = json.loads(cluster.run(why, cwd=tmp_path, env={"PYTHONPATH": str(ROOT / "src")}).stdout)
@@ -106,7 +113,8 @@ def test_a_running_job_without_a_sign_of_life_is_replaced(tmp_path: Path, cluste
         assert project.finish(snakemake) == 0, project.log()
     finally:
         project.close()
-    assert cluster.sacct(before)[0]["State"].startswith("CANCELLED by")
+    ends = [row["State"] for row in cluster.sacct(before) if row["JobID"] == before]
+    assert ends[-1].startswith("CANCELLED by"), ends
     assert project.log().count("it is cancelled: submitted again") == 1
     assert "Trying to restart" not in project.log()
     assert starts_of(run) == [0, 4]

@@ -4,11 +4,26 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.slurm.cluster import Cluster
+import pytest
+
+from tests.slurm.cluster import Cluster, ClusterUnavailable
 from tests.workflow.project import WAIT_S, Project, clean_env, status_of
+
+
+def running(cluster: Cluster) -> Iterator[Cluster]:
+    """For fixtures. Where it cannot start, every test that asks for it fails with the one line that says why."""
+    try:
+        cluster.start()
+    except ClusterUnavailable as error:
+        pytest.fail(f"no test cluster: {error}", pytrace=False)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 class SlurmProject(Project):

@@ -193,6 +193,9 @@ def test_only_an_end_counts_of_what_accounting_alone_knows(
 ) -> None:
     ended = row(state, job_id="36", raw_id="36", cancelled_by=cancelled_by)
     assert states(monkeypatch, [], [ended, row("CANCELLED", step="batch")]) == ((state, "") if known else None)
+    others = replace(ended, name="y")
+    assert states(monkeypatch, [], [others]) is None  # years ago, or since: the number came again
+    assert states(monkeypatch, [], [ended, others]) == ((state, "") if known else None)
 
 
 def test_resubmission_without_progress_ends() -> None:
