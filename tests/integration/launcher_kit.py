@@ -37,7 +37,7 @@ sys.exit(42)
 """Keeps the contract: waits for a signal, saves, exits 42; writes each signal it gets."""
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
     """Poll until ``condition`` is true; an error that names ``what`` otherwise."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -101,7 +101,7 @@ class Run:
 
     @staticmethod
     def end(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
         return process.returncode, stderr.decode()
 
     def ready(self) -> None:

@@ -71,7 +71,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_signal_to_one_rank_only_c04(tmp_path: Path, undisturbed: dict[str, Any], rank: int, name: str) -> None:
     """Both stop at one step; the run goes on in the same bits, with the random states of each rank."""
     processes = begin(tmp_path, num_workers=2 * rank)
-    wait_for(lambda: steps(tmp_path) >= 4, "some steps", 120)
+    wait_for(lambda: steps(tmp_path) >= 4, "some steps")
     processes[rank].send_signal(getattr(signal, name))
     assert end(processes) == [42, 42]
     assert len(events(tmp_path, "graceful_shutdown")) == 1
@@ -97,7 +97,7 @@ def test_under_torchrun(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
 
 def test_another_world_size_is_refused_or_marked_c23(tmp_path: Path) -> None:
     processes = begin(tmp_path)
-    wait_for(lambda: steps(tmp_path) >= 4, "some steps", 120)
+    wait_for(lambda: steps(tmp_path) >= 4, "some steps")
     processes[0].terminate()
     assert end(processes) == [42, 42]
     before = (tmp_path / "checkpoints" / "last.pt").read_bytes()

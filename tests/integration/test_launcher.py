@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Run:
 def test_completes_and_records(run: Run) -> None:
     run.bash('echo "$UNBROKEN_SEED $UNBROKEN_ATTEMPT $UNBROKEN_CONFIG"; ' + WRITE_RESULT)
     process = run.start()
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert stdout.decode() == f"7 1 {run.paths.config}\n"
     assert stdout.decode() in run.paths.attempt_log(1).read_text()
@@ -36,7 +36,7 @@ def test_placeholders_are_filled_without_a_shell(tmp_path: Path) -> None:
     run.paths = type(run.paths)(tmp_path / "a b {seed} $(touch x)")
     run.spec["command"] = ["bash", "-c", 'printf "%s\\n" "$@"; exit 3', "x", "--dir={run_dir}", "{{seed}}", "{seed}"]
     process = run.start(cwd=tmp_path)
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=120)
     assert stdout.decode().splitlines() == [f"--dir={run.paths.root}", "{seed}", "7"]
     assert not (tmp_path / "x").exists()
 
@@ -175,7 +175,7 @@ def test_a_torn_status_is_set_aside(run: Run, torn: bytes) -> None:
 def test_output_is_copied_byte_for_byte(run: Run) -> None:
     run.bash("head -c 52428800 /dev/urandom | tee $UNBROKEN_RUN_DIR/copy; " + WRITE_RESULT)
     process = run.start()
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert stdout == (run.paths.root / "copy").read_bytes()
     assert run.paths.attempt_log(1).read_bytes().startswith(stdout)

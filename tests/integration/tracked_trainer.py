@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _wait(run: Path, step: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while step and not any(int(step) in steps for _, steps in stored(run)):
         assert time.monotonic() < deadline, "the tracker was not told"
         time.sleep(0.1)

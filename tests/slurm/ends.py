@@ -4,25 +4,14 @@ import json
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.slurm.cluster import Cluster
-from tests.workflow.project import ROOT, Project
+from tests.workflow.project import ROOT, Project, wait_for
 from unbroken.collection import Run, load_collection
 from unbroken.run_dir.status import read_status
-
-
-def wait_for(event: Callable[[], Any], what: str, timeout: float) -> Any:
-    """Wait until `event` is true and return what it gave."""
-    deadline = time.monotonic() + timeout
-    while not (value := event()):
-        assert time.monotonic() < deadline, f"waited {timeout:g} s for: {what}"
-        time.sleep(0.05)
-    return value
 
 
 @dataclass
@@ -83,7 +72,7 @@ class Ends:
 
     def holds(self, slug: str) -> None:
         """Wait until the toy holds at its step."""
-        wait_for((self.cases[slug].root / "holding").exists, f"{slug} to hold", 120)
+        wait_for((self.cases[slug].root / "holding").exists, f"{slug} to hold")
 
     def cli(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`unbroken ...` in the project."""
@@ -97,10 +86,10 @@ class Ends:
         verdict: dict[str, Any] = json.loads(self.cli("why", what, "--json").stdout)
         return verdict
 
-    def settled(self, job: str, timeout: float = 120) -> None:
+    def settled(self, job: str) -> None:
         """Wait until the job has ended, in the controller and in accounting."""
-        self.cluster.wait_state(job, FINAL, timeout)
-        wait_for(lambda: self.cluster.sacct(job)[0]["State"].split()[0] in FINAL, f"accounting of {job}", 30)
+        self.cluster.wait_state(job, FINAL)
+        wait_for(lambda: self.cluster.sacct(job)[0]["State"].split()[0] in FINAL, f"accounting of {job}")
 
 
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY"}

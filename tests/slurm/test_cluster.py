@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import KILL_WAIT_S, Cluster, Process, host
+from .cluster import Cluster, Process, host
 from .cluster.processes import cgroups, members, until
 
 pytestmark = pytest.mark.slurm
@@ -74,18 +74,18 @@ def test_end_of_a_preempted_job_depends_on_its_partition(cluster: Cluster, jobs:
     if cluster.version < NEW:  # it ended by itself within the grace time: that was that
         assert cluster.wait_state(jobs["grace"], "FAILED")
     else:
-        until(lambda: cluster.scontrol_show(jobs["grace"])["Restarts"] == "1", 30, "Slurm's own requeue")
+        until(lambda: cluster.scontrol_show(jobs["grace"])["Restarts"] == "1", "Slurm's own requeue")
     assert cluster.wait_state(jobs["cancel"], "PREEMPTED")
     rows = [row for row in cluster.sacct(jobs["grace"]) if row["JobID"] == f"{jobs['grace']}.0"]
     assert rows[0]["ExitCode"] == "42:0"
 
 
 def test_requeued_job_starts_again_soon(cluster: Cluster, jobs: dict[str, str]) -> None:
-    cluster.wait_state(jobs["nograce"], "RUNNING", timeout=KILL_WAIT_S + 20)
+    cluster.wait_state(jobs["nograce"], "RUNNING")
     fields = cluster.scontrol_show(jobs["nograce"])
     requeued, started = (time.strptime(fields[k], "%Y-%m-%dT%H:%M:%S") for k in ("SubmitTime", "StartTime"))
     assert fields["Restarts"] == "1"
-    assert time.mktime(started) - time.mktime(requeued) < 20
+    assert time.mktime(started) - time.mktime(requeued) < 100  # 121 by default
 
 
 def test_out_of_memory_kill_is_real(cluster: Cluster, jobs: dict[str, str]) -> None:
@@ -103,7 +103,7 @@ def test_gpus_are_counted(cluster: Cluster, jobs: dict[str, str]) -> None:
 
 
 def test_warning_signal_comes_before_the_time_limit(cluster: Cluster, jobs: dict[str, str]) -> None:
-    cluster.wait_output(jobs["limit"], "got USR1", timeout=75)
+    cluster.wait_output(jobs["limit"], "got USR1")
     assert cluster.wait_state(jobs["limit"], "FAILED") == "FAILED"
 
 
@@ -123,7 +123,7 @@ def test_power_loss_of_a_node_ends_its_jobs(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     job = cluster.sbatch("sleep 301", f"--nodelist={node}")
     cluster.wait_state(job, "RUNNING")
-    until(lambda: _named(cluster.leftovers(), "sleep 301"), 10, "the job's process")
+    until(lambda: _named(cluster.leftovers(), "sleep 301"), "the job's process")
     cluster.stop_slurmdbd()
     cluster.kill_slurmd(node, jobs=True)
     assert not _named(cluster.leftovers(), "sleep 301")
@@ -138,8 +138,8 @@ def test_power_loss_of_a_node_ends_its_jobs(cluster: Cluster) -> None:
 
 def test_nothing_is_left_when_no_job_runs(cluster: Cluster) -> None:
     cluster.run(["scancel", "--user=root"])
-    until(lambda: not cluster.run(["squeue", "-h"]).stdout, KILL_WAIT_S + 15, "the end of all jobs")
-    until(lambda: not cluster.leftovers(), 10, "the end of all jobs' processes")
+    until(lambda: not cluster.run(["squeue", "-h"]).stdout, "the end of all jobs")
+    until(lambda: not cluster.leftovers(), "the end of all jobs' processes")
 
 
 def test_second_instance_beside_a_foreign_etc_slurm(cluster: Cluster) -> None:
@@ -164,7 +164,7 @@ def test_second_instance_beside_a_foreign_etc_slurm(cluster: Cluster) -> None:
     """
     foreign = 'mount -t tmpfs foreign /etc/slurm && echo ClusterName=foreign >/etc/slurm/slurm.conf && exec "$@"'
     argv = ["unshare", "--mount", "--propagation", "private", "sh", "-c", foreign, "sh", *_python(script)]
-    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["seen"] and said["untouched"]
@@ -186,11 +186,11 @@ def test_cluster_of_a_killed_process_is_removed() -> None:
         print(json.dumps({{"root": str(third.layout.root), "nodes": third.nodes}}), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    done = subprocess.run(_python(script), cwd=REPOSITORY, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(_python(script), cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == -9, done.stderr
     said = json.loads(done.stdout)
     root = Path(said["root"])
-    until(lambda: not root.exists(), 20, "removal of the folder of the killed cluster")
+    until(lambda: not root.exists(), "removal of the folder of the killed cluster")
     assert not members(root, root / "etc")
     assert not cgroups(said["nodes"])
     assert not _named(_everything(), "sleep 303")

@@ -62,9 +62,9 @@ def ends(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator
     for slug in ("cancelled", "abrupt"):
         cluster.cancel(ends.cases[slug].jobs[0])
     second = ends.submit("live", "--job-name=second")
-    cluster.wait_state(second, "FAILED", 30)  # before the next one, which would stand before it in the queue
+    cluster.wait_state(second, "FAILED")  # before the next one, which would stand before it in the queue
     ends.submit("resources", "--cpus-per-task=8")
-    cluster.wait_state(ends.cases["requeued"].jobs[0], "PENDING", 60)
+    cluster.wait_state(ends.cases["requeued"].jobs[0], "PENDING")
     ends.early = ends.why(ends.cases["requeued"].name)
     yield ends
     (ends.cases["live"].root / "release").touch()
@@ -113,7 +113,7 @@ def test_a_run_that_ended_is_named_right(ends: Ends, slug: str, kind: str, words
 def test_a_waiting_run_says_why_it_waits(ends: Ends, slug: str, kind: str, code: str | tuple[str, ...]) -> None:
     case = ends.cases[slug]
     codes = (code,) if isinstance(code, str) else code
-    wait_for(lambda: ends.cluster.scontrol_show(case.jobs[0]).get("Reason") in codes, f"{slug} to have its reason", 30)
+    wait_for(lambda: ends.cluster.scontrol_show(case.jobs[0]).get("Reason") in codes, f"{slug} to have its reason")
     verdict = ends.why(case.name)
     assert verdict["kind"] == kind and verdict["job"] == case.jobs[0], verdict
     assert any(f"({word})" in verdict["sentence"] for word in codes)
@@ -124,7 +124,7 @@ def test_a_waiting_run_says_why_it_waits(ends: Ends, slug: str, kind: str, code:
 def test_a_preempted_run_that_slurm_requeued_waits_and_says_what_happened(ends: Ends) -> None:
     assert ends.early["kind"] == "pending" and "preempted by Slurm" in ends.early["sentence"], ends.early
     case = ends.cases["requeued"]
-    wait_for(lambda: case.status == "running", "the requeued job to start", 60)
+    wait_for(lambda: case.status == "running", "the requeued job to start")
     assert ends.why(case.name)["kind"] == "running"
 
 

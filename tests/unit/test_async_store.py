@@ -169,7 +169,7 @@ def test_a_full_disk_in_the_background_is_raised_at_the_next_call(tmp_path: Path
     try:
         at_place(place, full)
         begin(store, 3)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not store.broken and time.monotonic() < deadline:
             time.sleep(0.01)
         assert store.broken and store.ended

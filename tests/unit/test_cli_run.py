@@ -216,7 +216,7 @@ def test_preempt_without_slurm_signals_the_launcher(cli: Cli) -> None:
         assert holder.stdout is not None and holder.stdout.readline() == "up\n"
         code, said = cli("preempt", "x/lr=0.1/0", "--signal", "SIGUSR1")
         assert code == 0 and f"process {holder.pid}" in said
-        assert holder.wait(10) == 42
+        assert holder.wait(120) == 42
     assert signal.SIGUSR1
     code, said = cli("preempt", "x/lr=0.1/0", "--signal", "KILL")
     assert code == 1 and "TERM, USR1, USR2, INT" in said

@@ -60,7 +60,7 @@ def test_an_interrupted_snakemake_goes_on_where_it_was(project: Project) -> None
     snakemake = project.start()
     run = project.holding("toy")
     os.killpg(snakemake.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
-    assert snakemake.wait(60) != 0
+    assert snakemake.wait(120) != 0
     assert status_of(run)["status"] == "preempted"
     (run / "release").touch()
     again = project.snakemake()
@@ -91,7 +91,7 @@ def test_a_signal_to_the_launcher_costs_nothing(project: Project, name: str) -> 
     os.kill(status_of(run)["pid"], signal.Signals[name])
     project.holding("toy", starts=2)
     (run / "release").touch()
-    assert snakemake.wait(60) == 0, project.log()
+    assert snakemake.wait(120) == 0, project.log()
     assert starts_of(run) == [0, 4]
     assert total_of(run) == toy_total(STEPS)
 
@@ -103,7 +103,7 @@ def test_a_killed_trainer_goes_on_from_its_last_checkpoint(project: Project) -> 
     os.kill(int((run / "starts.txt").read_text().split()[0]), signal.SIGKILL)
     project.holding("toy", starts=2)
     (run / "release").touch()
-    assert snakemake.wait(60) == 0, project.log()
+    assert snakemake.wait(120) == 0, project.log()
     assert starts_of(run) == [0, 4]
     assert total_of(run) == toy_total(STEPS)
 
@@ -149,7 +149,7 @@ def test_a_second_snakemake_does_not_train_beside_an_orphan(project: Project) ->
     assert str(status_of(run)["pid"]) in second.stdout  # says who holds it
     assert starts_of(run) == [0]
     (run / "release").touch()
-    wait_for((run / "result.json").exists, "the orphan to finish", 60)
+    wait_for((run / "result.json").exists, "the orphan to finish")
     assert project.snakemake().returncode == 0
     assert starts_of(run) == [0]
 

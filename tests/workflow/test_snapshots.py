@@ -54,7 +54,7 @@ def test_attempts_stay_in_the_pinned_code_until_it_is_turned_off(project: Projec
     os.kill(launcher, signal.SIGTERM)  # exit 42: Snakemake's retry starts it again
     project.holding("x", starts=2)
     os.killpg(snakemake.pid, signal.SIGINT)
-    assert snakemake.wait(60) != 0
+    assert snakemake.wait(120) != 0
     assert versions(run) == ["one", "one"] and "code_changed" not in events(run)
     assert "every attempt runs the code of commit" in project.log()
 

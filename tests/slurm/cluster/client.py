@@ -13,7 +13,7 @@ from typing import Any
 
 from .config import NODE_CPUS, Layout
 from .host import SBIN
-from .processes import MARKER, POLL_S
+from .processes import HANG_S, MARKER, POLL_S
 
 GONE = "GONE"  # the state of a job that the controller has forgotten (MinJobAge)
 _CLIENT_PREFIXES = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SALLOC_", "SCANCEL_")
@@ -52,7 +52,7 @@ class Client:
         argv: Sequence[str | Path],
         *,
         check: bool = True,
-        timeout: float = 60,
+        timeout: float = HANG_S,
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> subprocess.CompletedProcess[str]:
@@ -114,7 +114,7 @@ class Client:
         """JobState as the controller sees it, or `GONE`."""
         return self.scontrol_show(job).get("JobState", GONE)
 
-    def wait_state(self, job: str, states: str | Collection[str], timeout: float = 60) -> str:
+    def wait_state(self, job: str, states: str | Collection[str], timeout: float = HANG_S) -> str:
         """Wait until the job is in one of the states (names as in squeue's %T); return that state."""
         wanted = {states} if isinstance(states, str) else set(states)
         deadline = time.monotonic() + timeout
@@ -128,7 +128,7 @@ class Client:
                 raise TimeoutError(f"job {job} is {state} ({reason}) after {timeout:g} s, not {' or '.join(wanted)}")
             time.sleep(POLL_S * 2)
 
-    def wait_output(self, job: str, text: str, timeout: float = 30) -> str:
+    def wait_output(self, job: str, text: str, timeout: float = HANG_S) -> str:
         """Wait until the job has printed `text`; return all of its output."""
         deadline = time.monotonic() + timeout
         while text not in (said := self.output(job)):

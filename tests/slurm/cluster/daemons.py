@@ -14,7 +14,7 @@ from .config import Layout
 from .host import ClusterUnavailable, in_namespace, which
 from .processes import alive, namespace, send, start_time, until
 
-START_S = 30.0
+START_S = 120.0
 
 
 class Daemons:
@@ -59,12 +59,12 @@ class Daemons:
         names = [p.stem for p in self._layout.run.glob("*.pid") if not p.name.endswith(".slurm.pid")]
         return {name: pid for name in sorted(names) if (pid := self.pid(name)) is not None}
 
-    def stop(self, name: str, number: int = signal.SIGTERM, timeout_s: float = 20) -> None:
+    def stop(self, name: str, number: int = signal.SIGTERM, timeout_s: float = 60) -> None:
         """Send the daemon a signal and wait until it is gone."""
         pid = self.pid(name)
         if pid is not None:
             send(pid, number)
-            until(lambda: not self._still(name, pid), timeout_s, f"the end of {name}")
+            until(lambda: not self._still(name, pid), f"the end of {name}", timeout_s)
         self._reap(name)
         self._pid_file(name).unlink(missing_ok=True)
 
@@ -81,7 +81,7 @@ class Daemons:
             return bool(check())
 
         try:
-            until(done, timeout_s, what)
+            until(done, what, timeout_s)
         except TimeoutError as error:
             raise ClusterUnavailable(f"{error} ({self.last_words(name)})") from None
 

@@ -15,6 +15,8 @@ from .host import CGROUP_ROOT, ETC_SLURM
 
 MARKER = "TESTCLUSTER_ROOT"  # in the environment of every client command and so of every job
 POLL_S = 0.05
+HANG_S = 120.0
+"""Longer, seconds, no answer and no event takes on the slowest machine."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Process:
     command: str
 
 
-def until(check: Callable[[], object], timeout_s: float, what: str) -> None:
+def until(check: Callable[[], object], what: str, timeout_s: float = HANG_S) -> None:
     """Wait until `check` is true; TimeoutError names what was waited for."""
     deadline = time.monotonic() + timeout_s
     while not check():
@@ -142,7 +144,7 @@ def _is_stepd(pid: int, log: os.stat_result | None) -> bool:
     return False
 
 
-def kill_all(find: Callable[[], Iterable[Process]], nodes: list[str], timeout_s: float = 15) -> None:
+def kill_all(find: Callable[[], Iterable[Process]], nodes: list[str], timeout_s: float = 60) -> None:
     """SIGKILL everything that `find` returns, again and again until it returns nothing."""
 
     def none_left() -> bool:
@@ -153,7 +155,7 @@ def kill_all(find: Callable[[], Iterable[Process]], nodes: list[str], timeout_s:
             _thaw(nodes)
         return not found
 
-    until(none_left, timeout_s, "the end of all processes of the test cluster")
+    until(none_left, "the end of all processes of the test cluster", timeout_s)
 
 
 def send(pid: int, number: int) -> None:
@@ -178,7 +180,7 @@ def _thaw(nodes: list[str]) -> None:
                 frozen.write_text("THAWED")
 
 
-def remove_cgroups(nodes: list[str], timeout_s: float = 10) -> None:
+def remove_cgroups(nodes: list[str], timeout_s: float = 60) -> None:
     """Remove the nodes' cgroups, leaves first; a group may stay busy for a moment after its last process ended."""
 
     def none_left() -> bool:
@@ -189,4 +191,4 @@ def remove_cgroups(nodes: list[str], timeout_s: float = 10) -> None:
                     os.rmdir(folder)
         return not any(t.exists() for t in tops)
 
-    until(none_left, timeout_s, f"removal of the cgroups of {', '.join(nodes)}")
+    until(none_left, f"removal of the cgroups of {', '.join(nodes)}", timeout_s)
