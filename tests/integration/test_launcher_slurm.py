@@ -103,6 +103,12 @@ def test_a_cancelled_job_stays_cancelled_c10(cluster: Cluster) -> None:
     assert cluster.run.status.resubmit_count == 0
 
 
+def test_a_node_that_slurm_gave_up_is_no_cancellation(cluster: Cluster) -> None:
+    code, _ = cluster.stop(JobState="COMPLETING", Reason="NodeDown")
+    assert code == 42 and cluster.requeues == 1
+    assert "gave its node up" in (cluster.run.status.reason or "")
+
+
 def test_the_time_limit_is_no_cancellation(cluster: Cluster) -> None:
     code, _ = cluster.stop(JobState="COMPLETING", RunTime="01:00:01")
     assert code == 42 and cluster.requeues == 1

@@ -119,3 +119,23 @@ def test_a_running_job_without_a_sign_of_life_is_replaced(tmp_path: Path, cluste
     assert "Trying to restart" not in project.log()
     assert starts_of(run) == [0, 4]
     assert result_of(run)["total"] == toy_total(8)
+
+
+def test_a_node_that_slurm_gives_up_is_no_cancellation(tmp_path: Path, cluster: Cluster) -> None:
+    """Where only the way to the node is broken, or an administrator takes it down, the trainer is warned."""
+    project = SlurmProject(tmp_path, cluster)
+    project.add_held("downed", f"--no-requeue --nodelist={cluster.nodes[0]}")
+    try:
+        snakemake = project.begin()
+        run = project.holding("downed")
+        cluster.run(["scontrol", "update", f"NodeName={cluster.nodes[0]}", "State=DOWN", "Reason=test"])
+        project.said("submitted again, it goes on from its last checkpoint")
+        # It may be back by itself already (ReturnToService).
+        cluster.run(["scontrol", "update", f"NodeName={cluster.nodes[0]}", "State=RESUME"], check=False)
+        (project.holding("downed", starts=2) / "release").touch()
+        assert project.finish(snakemake) == 0, project.log()
+    finally:
+        project.close()
+    assert "Slurm says NODE_FAIL and does not queue it again" in project.log()
+    assert "gave its node up" in (run / "logs" / "attempt_1.log").read_text()
+    assert starts_of(run) == [0, 4]

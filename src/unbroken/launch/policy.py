@@ -71,6 +71,7 @@ class SlurmView:
     ending: bool = False
     """Slurm is taking the job down."""
     at_time_limit: bool = False
+    node_failed: bool = False
     requeued_already: bool = False
     """Its restart count is higher than when this attempt began: somebody else has requeued it."""
     requeued_at_its_end: bool = False
@@ -79,7 +80,8 @@ class SlurmView:
     @property
     def cancelled(self) -> bool:
         """By a person: the job is ending and Slurm names no reason of its own."""
-        return self.ending and not (self.preempted or self.at_time_limit or self.requeued_already)
+        by_slurm = self.preempted or self.at_time_limit or self.node_failed or self.requeued_already
+        return self.ending and not by_slurm
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,8 @@ def _resumable(end: End, status: RunStatus, limits: Limits, slurm: SlurmView | N
         cause = "time limit"
     elif slurm is not None and slurm.preempted:
         cause = "preempted by Slurm"
+    elif slurm is not None and slurm.node_failed:
+        cause = "stopped by Slurm, which gave its node up"
     else:
         cause = "stopped" if end.signals else "stopped by itself"
     by_slurm = slurm is not None and (slurm.requeued_already or slurm.requeued_at_its_end)

@@ -8,6 +8,8 @@ from unbroken.launch.policy import SlurmView
 from unbroken.launch.say import say
 
 _ENDING = {"COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
+_NODE_FAILED = {"NodeDown", "SystemFailure"}
+"""Reasons of a job whose node Slurm has given up; where only the way to it is broken, the job is warned."""
 DEFAULT_LEAD_S = 60
 WARNED_EARLIER_S = 60
 """So much before the time asked for the warning may come (sbatch's manual; seen: 30)."""
@@ -81,6 +83,7 @@ def view(job: Job | None, margin_s: float) -> SlurmView | None:
         preempted=preempted,
         ending=ending,
         at_time_limit=answer.get("Reason") == "TimeLimit" or (left is not None and left <= near),
+        node_failed=answer.get("JobState") == "NODE_FAIL" or answer.get("Reason") in _NODE_FAILED,
         requeued_already=requeued,
         requeued_at_its_end=preempted and not ending and _requeued_at_its_end(answer),
     )
