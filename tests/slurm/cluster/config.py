@@ -158,6 +158,8 @@ def slurm_conf(
         "SlurmctldTimeout": "15",
         "SlurmdTimeout": "15",
         "MessageTimeout": "10",
+        # No node passes messages on: beside a dead one it would be late itself, and be given up too (seen with 24.11).
+        "TreeWidth": "65533",
         "BatchStartTimeout": "20",
         "InactiveLimit": "0",
         "ReturnToService": "2",
