@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,7 @@ from tests.workflow.project import starts_of, status_of, toy_total
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 
-@pytest.fixture
-def ctrl_c_works() -> Iterator[None]:
-    """A test session started in the background ignores SIGINT, and so would what it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_sigkill_then_ctrl_c_then_sigterm(tmp_path: Path, cluster: Cluster, ctrl_c_works: None) -> None:
+def test_sigkill_then_ctrl_c_then_sigterm(tmp_path: Path, cluster: Cluster) -> None:
     """Four calls of the same command; whatever became of the one before, nothing is trained twice."""
     project = SlurmProject(tmp_path, cluster)
     for slug in ("first", "second"):

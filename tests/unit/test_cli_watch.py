@@ -14,7 +14,7 @@ from tests.unit.cli_kit import Cli
 
 from unbroken.run_dir.status import update_status
 
-HANG_S = 60.0
+HANG_S = 120.0
 """Only a hang is that slow."""
 CTRL_C = b"\x03"
 TAKE_TERMINAL = """
@@ -64,8 +64,9 @@ class Terminal:
 
     def end(self) -> int:
         """Its exit code; what it printed last is on the screen."""
-        while self._read(HANG_S):
-            pass
+        ends = time.monotonic() + HANG_S
+        while self._read(1.0):
+            assert time.monotonic() < ends, f"it does not end: {self.screen}"
         return self.process.wait(HANG_S)
 
     def close(self) -> None:
