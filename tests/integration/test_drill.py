@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.integration.drill_kit import ROOT, by_fault, collection, command, drill
 from tests.integration.launcher_kit import living, wait_for
 from tests.unit.cli_kit import Cli
+from tests.workflow.project import TOY
+from unbroken.drill import disk
 from unbroken.drill.faults import USUAL
 
 CONSENSUS = {
@@ -32,11 +35,23 @@ def test_a_built_in_trainer_passes_every_fault(tmp_path: Path) -> None:
         assert found[name].lost == "nothing" and "state saved" in found[name].happened
     assert "last.pt cut to" in found["TRUNCATE"].happened and "went on at step" in found["TRUNCATE"].happened
     assert found["TRUNCATE"].lost != "nothing"
-    disk = "tmpfs" if os.geteuid() == 0 else "RLIMIT_FSIZE"
-    assert disk in found["FULL_DISK"].happened or "RLIMIT_FSIZE" in found["FULL_DISK"].happened
+    kind = "tmpfs" if os.geteuid() == 0 else "RLIMIT_FSIZE"
+    assert kind in found["FULL_DISK"].happened or "RLIMIT_FSIZE" in found["FULL_DISK"].happened
     assert "45" in found["DOUBLE_START"].happened
     mounts = Path("/proc/self/mounts").read_text()
     assert str(tmp_path) not in mounts
+
+
+@pytest.mark.slow
+def test_a_disk_may_take_longer_to_fill_than_the_training_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (disk.SmallMount, disk.SizeLimit):
+        fill = kind.fill
+        monkeypatch.setattr(kind, "fill", lambda *given, fill=fill: (time.sleep(3), fill(*given)))
+    toy = {"command": f"{sys.executable} {TOY}", "config": {"steps": 60, "pace_s": 0.01, "save_every": 10}, "seeds": 1}
+    report = drill(tmp_path, collection(tmp_path, "x", **toy), "FULL_DISK", seed=1)
+    assert by_fault(report)["FULL_DISK"].verdict == "pass", report.as_json()
 
 
 @pytest.mark.slow
@@ -45,8 +60,7 @@ def test_a_command_without_torch_by_the_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cli = Cli(tmp_path, capsys)
-    toy = ROOT / "tests" / "toy_trainer.py"
-    cli.add("x", command=f"{sys.executable} {toy}", config={"steps": 100, "pace_s": 0.01, "save_every": 10}, seeds=1)
+    cli.add("x", command=f"{sys.executable} {TOY}", config={"steps": 100, "pace_s": 0.01, "save_every": 10}, seeds=1)
     run = cli.runs()[0]
     run.root.mkdir(parents=True)
     (run.root / "mine").write_text("not to be touched")

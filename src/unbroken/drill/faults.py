@@ -169,8 +169,11 @@ def full_disk(case: Case) -> None:
     patience = min(max(2.0, 2 * whole.scale.seconds / (whole.scale.saves + 1)), _FULL_WAIT_S)
 
     def act(attempt: Attempt) -> int | None:
-        disk.fill(attempt.trainer(), whole.last_bytes)
+        attempt.signal_trainer(signal.SIGSTOP)  # or it may end while a slow machine fills the disk
         try:
+            disk.fill(attempt.trainer(), whole.last_bytes)
+            case.about_to_interrupt(attempt)
+            attempt.signal_trainer(signal.SIGCONT)
             code = attempt.wait(patience)
             return code if code is not None else send(case, "TERM")(attempt)
         finally:
