@@ -74,6 +74,7 @@ class Judgement:
     """The Slurm job to wait for, with ADOPT."""
 
 
+_BY_A_PERSON = Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
 MISSED_POLLS_LIMIT = 3
 STALLED_LIMIT = 3
 RELEASES_LIMIT = 3
@@ -104,7 +105,7 @@ def judge(evidence: Evidence) -> Judgement:
     if state == "COMPLETED":
         return _completed(evidence)
     if state == "CANCELLED" or _cancelled(evidence.run):
-        return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
+        return _BY_A_PERSON
     if state == "DEADLINE":
         return Judgement(Action.FAIL, "Slurm ended it because its deadline has passed")
     if state == "OUT_OF_MEMORY":
@@ -146,7 +147,7 @@ def _unknown_to_slurm(evidence: Evidence) -> Judgement:
     if evidence.cancelled_by_us:
         return _resubmit(evidence, "it is cancelled")
     if _cancelled(evidence.run):
-        return Judgement(Action.FAIL, "cancelled by a person: left as it is; a new snakemake call goes on with it")
+        return _BY_A_PERSON
     return _failed(evidence)
 
 
